@@ -136,6 +136,8 @@ step_client(struct engine *e, struct client_event *event)
 		connect_again(e, true, u->listen_to);
 	if (u->frames.len && e->link)
 		link_send(e->link, buffer_view(&u->frames));
+	if (u->datagram.len && e->link)
+		link_send_datagram(e->link, buffer_view(&u->datagram));
 	if (u->state_changed)
 		tell_session(e, now);
 	for (size_t i = 0; i < u->answers_n; i++)
@@ -328,6 +330,12 @@ on_frame(void *user, bool standby, struct bytes frame)
 }
 
 static void
+on_datagram(void *user, struct bytes frame)
+{
+	connection_event(user, &(struct client_event){.kind = CLIENT_DATAGRAM, .frame = frame});
+}
+
+static void
 on_disconnected(void *user, bool standby, bool denied)
 {
 	connection_event(user, &(struct client_event){.kind = CLIENT_DISCONNECTED,
@@ -386,6 +394,7 @@ engine_new(struct engine **engine, uv_loop_t *loop, struct link *link,
 	link_start(link, &(struct link_callbacks){.connected = on_connected,
 	                                          .frame = on_frame,
 	                                          .disconnected = on_disconnected,
+	                                          .datagram = on_datagram,
 	                                          .user = e});
 	arm(e, now);
 	*engine = e;

@@ -143,6 +143,15 @@ on_net_frame(void *user, uint64_t conn, struct bytes frame)
 	l->callbacks.frame(l->callbacks.user, standby, frame);
 }
 
+static void
+on_net_datagram(void *user, uint64_t conn, struct bytes frame)
+{
+	struct link *l = user;
+
+	if (!is_standby(l, conn))
+		l->callbacks.datagram(l->callbacks.user, frame);
+}
+
 static bool
 was_tried(const struct link *l, uint8_t replica)
 {
@@ -228,7 +237,7 @@ link_to_cell(uv_loop_t *loop, const struct cell_file *cell_file, const struct no
 	struct link *l = memory_zero(1, sizeof *l);
 	struct transport_config config = {
 	    .own = key,
-	    .callbacks = {on_opened, on_net_frame, on_net_closed, l},
+	    .callbacks = {on_opened, on_net_frame, on_net_closed, on_net_datagram, l},
 	};
 
 	begin_with(l, cell_file);
@@ -283,6 +292,13 @@ link_send(struct link *l, struct bytes frames)
 		server_send(l->server, l->conn, frames);
 	else if (l->server == NULL && l->paths[false].conn != 0)
 		transport_send(l->transport, l->paths[false].conn, frames);
+}
+
+void
+link_send_datagram(struct link *l, struct bytes frame)
+{
+	if (l->server == NULL && l->paths[false].conn != 0)
+		transport_send_datagram(l->transport, l->paths[false].conn, frame);
 }
 
 void

@@ -20,6 +20,8 @@ struct link_callbacks {
 	void (*frame)(void *user, bool standby, struct bytes frame);
 	/* Or the attempt to connect failed; `denied`: because the master does not know our key. */
 	void (*disconnected)(void *user, bool standby, bool denied);
+	/* A frame was received as a datagram beside the first connection. */
+	void (*datagram)(void *user, struct bytes frame);
 	void *user;
 };
 
@@ -43,6 +45,8 @@ void link_listen(struct link *l, uint8_t replica);
 /* Sends one or more whole frames, which are copied, on the first connection; dropped while that is
  * not connected. */
 void link_send(struct link *l, struct bytes frames);
+/* Sends a frame as a datagram beside the first connection, over the network only. */
+void link_send_datagram(struct link *l, struct bytes frame);
 /* Has `refused` called when it is certain, before any replica has answered, that every replica will
  * refuse us: the cell does not know our key, or the replicas belong to another cell. Of the link_
  * functions only link_connect may call it. */

@@ -74,14 +74,16 @@ update_clear(struct client_update *u)
 	u->invalid_all = false;
 	u->invalid_n = 0;
 	if (u->frames.limit == 0)
-		u->frames = BUFFER(SIZE_MAX);
+		u->frames = u->datagram = BUFFER(SIZE_MAX);
 	buffer_reset(&u->frames);
+	buffer_reset(&u->datagram);
 }
 
 void
 client_update_free(struct client_update *u)
 {
 	buffer_free(&u->frames);
+	buffer_free(&u->datagram);
 	client_watches_update_clear(u);
 	free(u->watched);
 	free(u->answers);
@@ -196,6 +198,9 @@ on_event(struct client *c, const struct client_event *event)
 			return on_frame(c, event->frame);
 		client_standby_on_frame(c, event->frame);
 		return true;
+	case CLIENT_DATAGRAM:
+		client_keepalive_on_datagram(c, event->frame);
+		return true;
 	case CLIENT_REQUEST:
 		client_request_submit(c, event->request);
 		return false;
@@ -282,7 +287,7 @@ client_step(struct client *c, const struct client_event *event, struct client_up
 	if (moved || !is_steady(c))
 		c->deadline = deadline(c);
 	tick(c);
-	must(!update->frames.failed);
+	must(!update->frames.failed && !update->datagram.failed);
 	update->deadline = c->deadline;
 	c->update = NULL;
 }

@@ -51,6 +51,7 @@ enum client_event_kind {
 	CLIENT_CONNECTED,    /* the connection asked for by `connect` is established */
 	CLIENT_DISCONNECTED, /* it could not be made, or broke */
 	CLIENT_FRAME,        /* frame: one whole frame from the replica */
+	CLIENT_DATAGRAM,     /* frame: likewise, but beside the connection (see datagram) */
 	CLIENT_REQUEST,      /* request */
 	CLIENT_WATCH,        /* node, mask, generation, user */
 	CLIENT_INVALIDATED,  /* invalidation: all up to this one are carried out */
@@ -142,6 +143,9 @@ struct client_update {
 	              * on it */
 	uint8_t listen_to;
 	struct buffer frames; /* whole frames, to be sent in order on the connection */
+	/* Empty, or a frame to be sent to the replica at once, beside the connection: it may be
+	 * lost, doubled or late, and need not be sent at all. */
+	struct buffer datagram;
 	struct client_answer *answers;
 	size_t answers_n, answers_room;
 	struct client_grant *grants;

@@ -229,6 +229,7 @@ connection_attempt(struct client *c)
 	c->update->connect = true;
 	c->update->replica = c->connection.replica;
 	buffer_reset(&c->update->frames);
+	buffer_reset(&c->update->datagram);
 }
 
 static void

@@ -1,9 +1,18 @@
 /* KeepAlives (Chubby, section 2.8): one is always in flight while the session is open on a
  * connection; the master answers it when the lease is to be renewed, and the client sends the next
- * one at once. */
+ * one at once.
+ *
+ * TCP waits ever longer before it repeats what was lost, whatever the lease; so KeepAlives are sent
+ * by UDP (Chubby, section 4.1) while one over TCP is answered late. They renew the session's lease
+ * only: for leave to cache, invalidations and renewals have to come in order. */
 #include "cell/base/must.h"
 #include "cell/base/setting.h"
 #include "cell/client/internal.h"
+
+/* In parts of the lease: a KeepAlive that is answered later than so is late, and datagrams are
+ * sent, each a part behind the one before; one that is not answered for so long is a failure; and
+ * so long TCP may stall while datagrams are answered. */
+enum { LEASE_PARTS = 24, LATE_PARTS = 10, SILENT_PARTS = 16, STALLED_PARTS = 48 };
 
 void
 client_keepalive_begin(struct client *c)
@@ -41,18 +50,26 @@ void
 client_keepalive_start(struct client *c)
 {
 	c->keepalive.greeted = c->keepalive.returned = false;
+	c->keepalive.datagram_sequence = 0;
 	keepalive_send(c);
+	c->keepalive.datagram_answered = c->keepalive.sent;
 }
 
 /* "The client's lease ends at its sending time": the master can't have begun to count earlier. The
  * drift allowance covers a client's clock that runs slower than the master's. */
-mono_t
-client_keepalive_until(const struct client *c, uint32_t ms)
+static mono_t
+lease_from(const struct client *c, mono_t sent, uint32_t ms)
 {
 	const int64_t permille_ns = span_ms(ms).ns / 1000;
 	const span_t lease = {permille_ns * (1000 - c->config.drift_permille)};
 
-	return mono_add(c->keepalive.sent, lease);
+	return mono_add(sent, lease);
+}
+
+mono_t
+client_keepalive_until(const struct client *c, uint32_t ms)
+{
+	return lease_from(c, c->keepalive.sent, ms);
 }
 
 void
@@ -108,33 +125,128 @@ client_keepalive_tell_returned(struct client *c)
 	client_send(c, &m);
 }
 
+/* ---- over UDP ---- */
+
+/* The time of the last KeepAlive, of either kind, that is known to have reached the master. */
+static mono_t
+heard(const struct client *c)
+{
+	return mono_max(c->keepalive.sent, c->keepalive.datagram_answered);
+}
+
+static span_t
+parts_of_lease(const struct client *c, int parts)
+{
+	return (span_t){c->keepalive.lease.ns / LEASE_PARTS * parts};
+}
+
+static mono_t
+datagram_due(const struct client *c)
+{
+	const struct client_keepalive *k = &c->keepalive;
+	const mono_t first = mono_add(heard(c), parts_of_lease(c, LATE_PARTS));
+
+	if (!k->greeted)
+		return MONO_NEVER;
+	if (k->datagram_sequence == 0)
+		return first;
+	return mono_max(first, mono_add(k->datagram_sent[k->datagram_sequence % DATAGRAMS_KEPT],
+	                                parts_of_lease(c, 1)));
+}
+
+static void
+datagram_send(struct client *c)
+{
+	struct client_keepalive *k = &c->keepalive;
+	const struct message m = {
+	    .code = MSG_keepalive,
+	    .keepalive = {.session = c->session.id,
+	                  .epoch = c->session.epoch,
+	                  .sequence = ++k->datagram_sequence},
+	};
+
+	k->datagram_sent[k->datagram_sequence % DATAGRAMS_KEPT] = c->now;
+	CLIENT_TRACE(c, "keepalive %llu is late: sends datagram %llu",
+	             (unsigned long long)k->sequence, (unsigned long long)k->datagram_sequence);
+	buffer_reset(&c->update->datagram);
+	wire_put_frame(&c->update->datagram, &m);
+}
+
+static bool
+is_awaited(const struct client_keepalive *k, uint64_t sequence)
+{
+	return sequence > 0 && sequence <= k->datagram_sequence &&
+	       k->datagram_sequence - sequence < DATAGRAMS_KEPT;
+}
+
+static void
+datagram_answered(struct client *c, const struct msg_keepalive_reply *m)
+{
+	struct client_keepalive *k = &c->keepalive;
+	const mono_t sent = k->datagram_sent[m->sequence % DATAGRAMS_KEPT];
+
+	k->datagram_answered = mono_max(k->datagram_answered, sent);
+	k->lease = span_ms(m->lease_ms);
+	k->lease_end = mono_max(k->lease_end, lease_from(c, sent, m->lease_ms));
+	CLIENT_TRACE(c, "datagram %llu is answered after %lld ms: the lease ends in %lld ms",
+	             (unsigned long long)m->sequence, -client_ms_until(c, sent),
+	             client_ms_until(c, k->lease_end));
+	if (mono_before(c->now, k->lease_end))
+		client_session_safe(c);
+}
+
+/* A frame that answers no datagram of this connection is late, and changes nothing. */
+void
+client_keepalive_on_datagram(struct client *c, struct bytes frame)
+{
+	struct message m;
+
+	if (c->connection.state != CONNECTION_OPEN || wire_get_frame(frame, &m) != RC_OK ||
+	    m.code != MSG_keepalive_reply || m.keepalive_reply.rc != RC_OK ||
+	    m.keepalive_reply.epoch != c->session.epoch ||
+	    !is_awaited(&c->keepalive, m.keepalive_reply.sequence))
+		return;
+	datagram_answered(c, &m.keepalive_reply);
+}
+
+/* ---- deadlines ---- */
+
 /* A master holds a KeepAlive for at most a third of the lease. After twice that time the connection
- * is given up as failed, while there is still time to find another before the lease ends. The first
- * KeepAlive on a connection is answered at once, unless the replica is no longer master and does
- * not know it yet. */
+ * is given up as failed, while there is still time to find another before the lease ends; one
+ * beside which datagrams are answered later, for TCP will go on by itself, but not for longer than
+ * two leases: requests wait for it. The first KeepAlive on a connection is answered at once, unless
+ * the replica is no longer master and does not know it yet. */
 static mono_t
 silence_end(const struct client *c)
 {
-	span_t patience = {c->keepalive.lease.ns / 3 * 2};
+	const struct client_keepalive *k = &c->keepalive;
+	span_t patience = parts_of_lease(c, SILENT_PARTS);
 
-	if (!c->keepalive.greeted && patience.ns > client_connection_patience(c).ns)
+	if (!k->greeted && patience.ns > client_connection_patience(c).ns)
 		patience = client_connection_patience(c);
-	return mono_add(c->keepalive.sent, patience);
+	return mono_min(mono_add(heard(c), patience),
+	                mono_add(k->sent, parts_of_lease(c, STALLED_PARTS)));
 }
 
 void
 client_keepalive_tick(struct client *c)
 {
-	if (c->connection.state != CONNECTION_OPEN || !mono_reached(c->now, silence_end(c)))
+	if (c->connection.state != CONNECTION_OPEN)
 		return;
-	CLIENT_TRACE(c, "replica %u has not answered keepalive %llu for %lld ms",
-	             c->connection.replica, (unsigned long long)c->keepalive.sequence,
-	             -client_ms_until(c, c->keepalive.sent));
-	client_connection_failed(c);
+	if (mono_reached(c->now, silence_end(c))) {
+		CLIENT_TRACE(c, "replica %u has not answered keepalive %llu for %lld ms",
+		             c->connection.replica, (unsigned long long)c->keepalive.sequence,
+		             -client_ms_until(c, c->keepalive.sent));
+		client_connection_failed(c);
+	} else if (mono_reached(c->now, datagram_due(c))) {
+		datagram_send(c);
+	}
 }
 
 mono_t
 client_keepalive_deadline(const struct client *c)
 {
-	return c->connection.state == CONNECTION_OPEN ? silence_end(c) : MONO_NEVER;
+	if (c->connection.state != CONNECTION_OPEN)
+		return MONO_NEVER;
+	return mono_min(silence_end(c), datagram_due(c));
 }

@@ -127,6 +127,8 @@ struct client_standby {
 
 /* ---- client_keepalive.c ---- */
 
+enum { DATAGRAMS_KEPT = 8 };
+
 struct client_keepalive {
 	uint64_t sequence;
 	mono_t sent;   /* when the one in flight was sent */
@@ -134,6 +136,12 @@ struct client_keepalive {
 	bool returned; /* the master was told that everything was sent again */
 	span_t lease;  /* of the cell, as received last */
 	mono_t lease_end;
+
+	/* Those over UDP, on this connection: number and time of each of the last ones, and the
+	 * time of the last one that was answered. */
+	uint64_t datagram_sequence;
+	mono_t datagram_sent[DATAGRAMS_KEPT];
+	mono_t datagram_answered;
 };
 
 /* ---- client_request.c ---- */
@@ -331,6 +339,8 @@ mono_t client_keepalive_until(const struct client *c, uint32_t ms);
 void client_keepalive_start(struct client *c);
 /* Handles a reply, which extends the lease, and sends the next KeepAlive. */
 void client_keepalive_on_reply(struct client *c, const struct msg_keepalive_reply *m);
+/* Handles a frame that was received beside the connection. */
+void client_keepalive_on_datagram(struct client *c, struct bytes frame);
 /* Sends `returned`, if it is due: everything was sent again on this connection. */
 void client_keepalive_tell_returned(struct client *c);
 /* Handles the deadlines of lease and KeepAlive that have come. */

@@ -183,6 +183,12 @@ io_send(void *user, uint64_t conn, struct bytes frames)
 }
 
 static void
+io_send_datagram(void *user, uint64_t conn, struct bytes frame)
+{
+	transport_send_datagram(((struct server_process *)user)->transport, conn, frame);
+}
+
+static void
 io_hold(void *user, uint64_t conn, bool on)
 {
 	transport_hold(((struct server_process *)user)->transport, conn, on);
@@ -227,6 +233,15 @@ on_frame(void *user, uint64_t conn, struct bytes frame)
 }
 
 static void
+on_datagram(void *user, uint64_t conn, struct bytes frame)
+{
+	struct server_process *p = user;
+
+	if (p->server != NULL)
+		server_datagram(p->server, conn, frame);
+}
+
+static void
 on_closed(void *user, uint64_t conn, const char *why)
 {
 	struct server_process *p = user;
@@ -244,6 +259,7 @@ process_io_transport(struct server_process *p)
 	    .opened = on_opened,
 	    .frame = on_frame,
 	    .closed = on_closed,
+	    .datagram = on_datagram,
 	    .user = p,
 	};
 }
@@ -264,6 +280,7 @@ process_io(struct server_process *p)
 	    .copies = copy_files_io(&p->files),
 	    .connect = io_connect,
 	    .send = io_send,
+	    .send_datagram = io_send_datagram,
 	    .hold = io_hold,
 	    .unsent = io_unsent,
 	    .key = io_key,

@@ -304,6 +304,21 @@ master_frame(struct master *m, struct master_clock clock, uint64_t conn, struct 
 }
 
 void
+master_datagram(struct master *m, struct master_clock clock, uint64_t conn, struct bytes frame,
+                struct master_update *u)
+{
+	const struct m_connection *c = m_connection_find(m, conn);
+	struct message message;
+
+	must(m->serving);
+	if (c == NULL || wire_get_frame(frame, &message) != RC_OK || message.code != MSG_keepalive)
+		return;
+	m_step_begin(m, clock, u);
+	m_keepalive_datagram(m, c, &message.keepalive);
+	m_step_end(m);
+}
+
+void
 master_redirect(struct master *m, uint64_t conn, struct bytes frame, uint8_t master,
                 struct master_update *u)
 {

@@ -41,6 +41,7 @@ void master_free(struct master *m);
 
 struct master_send {
 	uint64_t conn;
+	bool datagram;      /* beside the connection, where it may be lost */
 	struct bytes frame; /* owned by the update */
 };
 
@@ -82,6 +83,10 @@ void master_disconnected(struct master *m, uint64_t conn);
  * one of a connection that was closed is ignored. The frame is the caller's. */
 void master_frame(struct master *m, struct master_clock c, uint64_t conn, struct bytes frame,
                   struct master_update *u);
+/* Handles a frame that a client has sent as a datagram, while the master serves: a KeepAlive. Any
+ * other is ignored. */
+void master_datagram(struct master *m, struct master_clock c, uint64_t conn, struct bytes frame,
+                     struct master_update *u);
 /* Handles one frame of a client, while the master does not serve: the client is redirected to the
  * replica `master` (0: unknown). */
 void master_redirect(struct master *m, uint64_t conn, struct bytes frame, uint8_t master,

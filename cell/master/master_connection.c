@@ -32,8 +32,9 @@ master_connected(struct master *m, uint64_t conn, struct bytes principal, struct
 	must(RB_INSERT(m_connection_tree, &m->connections.by_id, c) == NULL);
 }
 
-void
-m_connection_send(struct master *m, const struct m_connection *c, const struct message *message)
+static void
+add_send(struct master *m, const struct m_connection *c, const struct message *message,
+         bool datagram)
 {
 	struct buffer frame = BUFFER(LIMIT_FRAME);
 	struct master_update *u = m->update;
@@ -42,7 +43,21 @@ m_connection_send(struct master *m, const struct m_connection *c, const struct m
 	must(!frame.failed);
 	ARRAY_ROOM(u->sends, u->sends_n, u->sends_room);
 	m->work += frame.len;
-	u->sends[u->sends_n++] = (struct master_send){.conn = c->id, .frame = buffer_take(&frame)};
+	u->sends[u->sends_n++] =
+	    (struct master_send){.conn = c->id, .datagram = datagram, .frame = buffer_take(&frame)};
+}
+
+void
+m_connection_send(struct master *m, const struct m_connection *c, const struct message *message)
+{
+	add_send(m, c, message, false);
+}
+
+void
+m_connection_send_datagram(struct master *m, const struct m_connection *c,
+                           const struct message *message)
+{
+	add_send(m, c, message, true);
 }
 
 void

@@ -39,6 +39,9 @@ bool m_connection_administers(const struct master *m, const struct m_connection 
 /* Sends the message; its views are copied. */
 void m_connection_send(struct master *m, const struct m_connection *c,
                        const struct message *message);
+/* Likewise as a datagram, beside the connection: it may be lost. */
+void m_connection_send_datagram(struct master *m, const struct m_connection *c,
+                                const struct message *message);
 /* The session is open on this connection now. A session has one connection: an older one of it is
  * closed. */
 void m_connection_attach(struct master *m, struct m_connection *c, struct m_session *s);

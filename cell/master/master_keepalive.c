@@ -129,3 +129,26 @@ m_keepalive_receive(struct master *m, struct m_connection *c, const struct msg_k
 		keepalive_hold(m, c->session, msg);
 	}
 }
+
+/* Nothing but the lease of a session that is open on this connection: neither what was heard nor
+ * leave to cache, and no end. A client that may not count on an answer gets none. */
+void
+m_keepalive_datagram(struct master *m, const struct m_connection *c,
+                     const struct msg_keepalive *msg)
+{
+	struct m_session *s = c->session;
+	const struct message reply = {
+	    .code = MSG_keepalive_reply,
+	    .keepalive_reply = {.rc = RC_OK,
+	                        .epoch = m->epoch,
+	                        .sequence = msg->sequence,
+	                        .lease_ms = (uint32_t)span_to_ms(m_lease(m))},
+	};
+
+	if (s == NULL || s->id != msg->session || msg->epoch != m->epoch || !c->keepalive.greeted ||
+	    !m->has_lease || s->ending.cause != 0 || s->ending.proposed)
+		return;
+	s->keepalive.last = m->now;
+	m_lease_promise(m, s);
+	m_connection_send_datagram(m, c, &reply);
+}

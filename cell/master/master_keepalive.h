@@ -28,6 +28,9 @@ struct session_keepalive {
 void m_keepalive_begin(struct m_session *s);
 /* Handles a KeepAlive. */
 void m_keepalive_receive(struct master *m, struct m_connection *c, const struct msg_keepalive *msg);
+/* Handles one that was received as a datagram beside the connection. */
+void m_keepalive_datagram(struct master *m, const struct m_connection *c,
+                          const struct msg_keepalive *msg);
 /* Answers the one that is held back. */
 void m_keepalive_answer(struct master *m, struct m_session *s);
 /* The session, if any, is not open on the connection any more. */

@@ -91,6 +91,7 @@ stream_end(struct stream *s, const char *why)
 	s->listed = false;
 	if (s->state == STREAM_SHAKING && s->dialer == NULL && why != NULL)
 		transport_refused(s, why);
+	datagram_socket_close(s);
 	s->why = why;
 	s->state = STREAM_CLOSING;
 	if (s->dialer != NULL && s->dialer->busy)
@@ -119,6 +120,7 @@ stream_linger(struct stream *s)
 	}
 	uv_read_stop((uv_stream_t *)&s->tcp);
 	transport_untime(s);
+	datagram_socket_close(s);
 	s->state = STREAM_LINGERING;
 	transport_time(s);
 }
@@ -338,6 +340,7 @@ become_open(struct stream *s)
 		s->frame_max = CLIENT_FRAME_MAX;
 	set_silence(s);
 	bound_kernel(s);
+	datagram_socket_open(s);
 	if (callbacks->opened(callbacks->user, s->id, s->channel.role, channel_peer(&s->channel)))
 		return;
 	if (s->dialer == NULL)

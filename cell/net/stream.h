@@ -3,6 +3,7 @@
  *   transport.c  all connections: listening, look-up by number, deadlines, the end
  *   stream.c     one connection: encryption, frames, writing
  *   dialer.c     outgoing connections: from an address to a connected socket
+ *   datagram_socket.c   KeepAlives beside it, over UDP
  *
  *   SHAKING --key proved--> OPEN --transport_close--> LINGERING --all is sent--.
  *      |                     |                      `---deadline-------+---> CLOSING
@@ -14,6 +15,7 @@
 #include <bsd/sys/tree.h>
 #include <netdb.h>
 #include "cell/net/transport.h"
+#include "cell/wire/datagram.h"
 
 enum stream_state { STREAM_SHAKING, STREAM_OPEN, STREAM_LINGERING, STREAM_CLOSING };
 
@@ -47,9 +49,16 @@ struct stream {
 	struct buffer out;   /* frames to be encrypted, from `out_begin` on */
 	size_t out_begin;
 	bool listed; /* in net.unsent: frames were added in this turn */
+
+	/* Of a client's connection that is OPEN. */
+	RB_ENTRY(stream) by_datagram;
+	struct datagrams datagrams;            /* id 0: none */
+	uv_udp_t *datagram_socket;             /* of an outgoing connection; NULL: none yet */
+	struct sockaddr_storage datagram_peer; /* of an accepted one: where they come from */
 };
 
 RB_HEAD(stream_tree, stream);
+RB_HEAD(datagram_tree, stream);
 TAILQ_HEAD(stream_list, stream);
 
 enum { READ_SIZE = 64 * 1024 };
@@ -64,6 +73,8 @@ struct transport {
 	uint64_t last_id;
 	int unproved_n; /* accepted connections that are SHAKING */
 	uv_tcp_t *listener;
+	uv_udp_t *datagram_socket;        /* on the listener's port; NULL: none */
+	struct datagram_tree by_datagram; /* connections by the ids of their datagrams */
 	uv_timer_t timer;
 	uv_prepare_t prepare;
 	uv_idle_t idle;
@@ -91,6 +102,8 @@ void transport_untime(struct stream *s);
 void transport_unsent(struct stream *s);
 /* Logs that the accepted connection is refused; repetitions are logged ever more rarely. */
 void transport_refused(struct stream *s, const char *why);
+/* Frees a handle that is closed and whose `data` is the transport, which counts it. */
+void transport_handle_closed(uv_handle_t *handle);
 /* Calls `closed` if that is due, and frees the stream, whose handle is closed now. */
 void transport_gone(struct stream *s);
 
@@ -119,5 +132,16 @@ bool dialer_split(const char *address, char host[NI_MAXHOST], char port[NI_MAXSE
 void dialer_start(struct stream *s, const char *address);
 /* Frees a dialer; NULL is ignored. */
 void dialer_free(struct dialer *d);
+
+/* ---- datagram_socket.c ---- */
+
+/* Receives datagrams at this address, where the transport listens; it logs when that fails. */
+void datagram_socket_listen(struct transport *n, const struct sockaddr *at);
+/* Closes that socket. */
+void datagram_socket_unlisten(struct transport *n);
+/* The connection is open: datagrams are received for it. */
+void datagram_socket_open(struct stream *s);
+/* The connection ends. */
+void datagram_socket_close(struct stream *s);
 
 #endif

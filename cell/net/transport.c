@@ -54,8 +54,8 @@ on_handle_closed(uv_handle_t *handle)
 	handle_gone(handle->data);
 }
 
-static void
-on_listener_closed(uv_handle_t *handle)
+void
+transport_handle_closed(uv_handle_t *handle)
 {
 	struct transport *n = handle->data;
 
@@ -274,8 +274,19 @@ listen_at(struct transport *n, const struct addrinfo *address)
 	    (rc = uv_listen((uv_stream_t *)tcp, BACKLOG, on_knock)) == 0)
 		n->listener = tcp;
 	else
-		uv_close((uv_handle_t *)tcp, on_listener_closed);
+		uv_close((uv_handle_t *)tcp, transport_handle_closed);
 	return rc;
+}
+
+static struct sockaddr_storage
+listening(const struct transport *n)
+{
+	struct sockaddr_storage address;
+	int len = sizeof address;
+
+	must(n->listener != NULL);
+	must(uv_tcp_getsockname(n->listener, (struct sockaddr *)&address, &len) == 0);
+	return address;
 }
 
 bool
@@ -283,6 +294,7 @@ transport_listen(struct transport *n, const char *address, char *why, size_t why
 {
 	const struct addrinfo wanted = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV};
 	char host[NI_MAXHOST], port[NI_MAXSERV];
+	struct sockaddr_storage at;
 	struct addrinfo *found = NULL;
 	int rc = 0;
 
@@ -298,20 +310,13 @@ transport_listen(struct transport *n, const char *address, char *why, size_t why
 	for (struct addrinfo *a = found; a != NULL && n->listener == NULL; a = a->ai_next)
 		rc = listen_at(n, a);
 	freeaddrinfo(found);
-	if (n->listener == NULL)
+	if (n->listener == NULL) {
 		snprintf(why, why_size, "%s: can't listen there: %s", address, uv_strerror(rc));
-	return n->listener != NULL;
-}
-
-static struct sockaddr_storage
-listening(const struct transport *n)
-{
-	struct sockaddr_storage address;
-	int len = sizeof address;
-
-	must(n->listener != NULL);
-	must(uv_tcp_getsockname(n->listener, (struct sockaddr *)&address, &len) == 0);
-	return address;
+		return false;
+	}
+	at = listening(n);
+	datagram_socket_listen(n, (const struct sockaddr *)&at);
+	return true;
 }
 
 int
@@ -361,6 +366,7 @@ transport_new(struct transport **transport, uv_loop_t *loop, const struct transp
 	n->plain = BUFFER(2 * READ_SIZE);
 	n->sealed = BUFFER(SIZE_MAX);
 	RB_INIT(&n->streams);
+	RB_INIT(&n->by_datagram);
 	TAILQ_INIT(&n->timed);
 	TAILQ_INIT(&n->unsent);
 	must(uv_timer_init(loop, &n->timer) == 0);
@@ -438,7 +444,8 @@ transport_stop(struct transport *n, void (*stopped)(void *user), void *user)
 	n->stopped = stopped;
 	n->stopped_user = user;
 	if (n->listener != NULL)
-		uv_close((uv_handle_t *)n->listener, on_listener_closed);
+		uv_close((uv_handle_t *)n->listener, transport_handle_closed);
+	datagram_socket_unlisten(n);
 	RB_FOREACH(s, stream_tree, &n->streams)
 		close_stream(s);
 	stop_if_empty(n);

@@ -36,6 +36,9 @@ struct transport_callbacks {
 	/* The connection has ended or could not be made, for the human-readable reason `why`, which
 	 * is static. Not called after transport_close. */
 	void (*closed)(void *user, uint64_t conn, const char *why);
+	/* One frame was received as a datagram, on an open connection of a client; valid until the
+	 * return. NULL: datagrams are neither sent nor received. */
+	void (*datagram)(void *user, uint64_t conn, struct bytes frame);
 	void *user;
 };
 
@@ -68,6 +71,10 @@ uint64_t transport_connect(struct transport *n, const char *address, enum channe
 /* Sends one or more whole frames, which are copied; dropped when the connection is not open. When
  * TRANSPORT_QUEUE_MAX bytes are unsent, since the peer does not read, the connection is closed. */
 void transport_send(struct transport *n, uint64_t conn, struct bytes frames);
+/* Sends a frame of at most DATAGRAM_PLAIN bytes (wire/datagram.h) beside the connection, as a
+ * datagram, which may be lost. A replica can answer a client's only: they go to where the last one
+ * has come from. */
+void transport_send_datagram(struct transport *n, uint64_t conn, struct bytes frame);
 /* Stops reading from the connection (on), or resumes it (off); idempotent. Frames that were read
  * before are still handed out. */
 void transport_hold(struct transport *n, uint64_t conn, bool on);

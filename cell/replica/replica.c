@@ -209,6 +209,7 @@ r_absorb_master(struct replica *r)
 	for (size_t i = 0; i < m->sends_n; i++) {
 		r->work += SEND_WORK + m->sends[i].frame.len;
 		add_send(r, (struct replica_send){.conn = m->sends[i].conn,
+		                                  .datagram = m->sends[i].datagram,
 		                                  .frame = m->sends[i].frame});
 	}
 	for (size_t i = 0; i < m->closes_n; i++) {
@@ -420,6 +421,15 @@ on_frame(struct replica *r, const struct replica_event *e)
 }
 
 static void
+on_datagram(struct replica *r, const struct replica_event *e)
+{
+	if (!r->mastership.serving)
+		return;
+	master_datagram(r->master, r_clock(r), e->conn, e->frame, &r->master_update);
+	r_absorb_master(r);
+}
+
+static void
 on_connected(struct replica *r, const struct replica_event *e)
 {
 	master_connected(r->master, e->conn, e->principal, e->key);
@@ -468,6 +478,9 @@ on_event(struct replica *r, const struct replica_event *e)
 		return;
 	case REPLICA_FRAME:
 		on_frame(r, e);
+		return;
+	case REPLICA_DATAGRAM:
+		on_datagram(r, e);
 		return;
 	case REPLICA_PEER:
 		on_peer(r, e);

@@ -38,6 +38,7 @@ enum replica_event_kind {
 	                       * empty for a client in this process */
 	REPLICA_DISCONNECTED, /* conn */
 	REPLICA_FRAME,        /* conn, frame: one whole frame from a client */
+	REPLICA_DATAGRAM,     /* conn, frame: likewise, but received beside the connection */
 	REPLICA_PEER,         /* peer, frame: one whole frame from a replica */
 	REPLICA_PERSISTED,    /* write: the records of all updates up to this number are durable */
 	REPLICA_SAVED,        /* index: state.db is durable up to there */
@@ -69,6 +70,7 @@ struct replica_event {
 
 struct replica_send {
 	bool to_peer;
+	bool datagram; /* to the client on `conn`, beside the connection, where it may be lost */
 	uint64_t conn;
 	uint8_t peer;
 	uint64_t after;     /* number of the write that must be durable first; 0: none */

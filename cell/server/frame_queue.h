@@ -11,6 +11,7 @@ struct queued_frame {
 	uint64_t conn;
 	uint8_t peer;       /* the replica that it is for; 0: it is for the connection */
 	uint64_t after;     /* number of the write to the log that must be durable first */
+	bool datagram;      /* to be sent beside the connection */
 	bool close;         /* no frame, but an order to close the connection */
 	struct bytes frame; /* owned */
 };

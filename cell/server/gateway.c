@@ -417,6 +417,12 @@ gateway_send(struct gateway *g, uint64_t conn, struct bytes frame)
 }
 
 void
+gateway_send_datagram(struct gateway *g, uint64_t conn, struct bytes frame)
+{
+	g->io->send_datagram(g->io->user, conn & ~GATEWAY_CONN, frame);
+}
+
+void
 gateway_hold(struct gateway *g, uint64_t conn, bool on)
 {
 	g->io->hold(g->io->user, conn & ~GATEWAY_CONN, on);

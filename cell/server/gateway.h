@@ -61,6 +61,8 @@ bool gateway_has_member(const struct gateway *g, uint8_t id);
 void gateway_send_peer(struct gateway *g, uint8_t replica, struct bytes frame);
 /* Sends a whole frame to a client; dropped if the client is gone. */
 void gateway_send(struct gateway *g, uint64_t conn, struct bytes frame);
+/* Likewise as a datagram beside the connection, which may be lost. */
+void gateway_send_datagram(struct gateway *g, uint64_t conn, struct bytes frame);
 /* Stops reading from a client (on), or goes on reading (off). */
 void gateway_hold(struct gateway *g, uint64_t conn, bool on);
 size_t gateway_unsent_bytes(const struct gateway *g, uint64_t conn);

@@ -393,6 +393,15 @@ server_frame(struct server *s, uint64_t conn, struct bytes frame)
 	gateway_frame(s->gateway, conn, frame);
 }
 
+/* It is processed at once, like a KeepAlive on the connection. */
+void
+server_datagram(struct server *s, uint64_t conn, struct bytes frame)
+{
+	server_step(s, (struct replica_event){.kind = REPLICA_DATAGRAM,
+	                                      .conn = conn | GATEWAY_CONN,
+	                                      .frame = frame});
+}
+
 void
 server_closed(struct server *s, uint64_t conn, const char *why)
 {

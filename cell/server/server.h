@@ -90,6 +90,8 @@ bool server_opened(struct server *s, uint64_t conn, enum channel_role role,
                    const uint8_t key[NOISE_KEY]);
 /* One whole frame; the view is valid during the call. */
 void server_frame(struct server *s, uint64_t conn, struct bytes frame);
+/* One whole frame, received as a datagram beside a client's connection, once. */
+void server_datagram(struct server *s, uint64_t conn, struct bytes frame);
 /* The connection was lost or could not be made; `why` is for people, and static. */
 void server_closed(struct server *s, uint64_t conn, const char *why);
 

@@ -64,6 +64,8 @@ struct server_io {
 	                    const uint8_t key[NOISE_KEY]);
 	/* Sends whole frames; copies them. Dropped when the connection is not open. */
 	void (*send)(void *user, uint64_t conn, struct bytes frames);
+	/* Sends a frame as a datagram beside a client's connection; it may be lost. */
+	void (*send_datagram)(void *user, uint64_t conn, struct bytes frame);
 	/* Stops reading from the connection (on), or goes on reading (off). */
 	void (*hold)(void *user, uint64_t conn, bool on);
 	/* The number of bytes that were passed to `send` and are not yet sent. */

@@ -21,6 +21,8 @@ post(struct server *s, struct queued_frame queued)
 	} else if (queued.close) {
 		inbox_drop(&s->inbox, queued.conn); /* nobody would be told the replies */
 		gateway_close(s->gateway, queued.conn);
+	} else if (queued.datagram) {
+		gateway_send_datagram(s->gateway, queued.conn, queued.frame);
 	} else {
 		gateway_send(s->gateway, queued.conn, queued.frame);
 	}
@@ -32,6 +34,7 @@ send_one(struct server *s, struct replica_send *send)
 {
 	struct queued_frame queued = {.conn = send->conn,
 	                              .after = send->after,
+	                              .datagram = send->datagram,
 	                              .frame = send->frame};
 
 	if (send->to_peer)

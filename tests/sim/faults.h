@@ -70,7 +70,13 @@ enum fault {
 	FAULT_KERNEL_SLOW,  /* a machine takes long to invalidate what its kernel has */
 	FAULT_AT_END,       /* a client with an ephemeral file goes, and others look at that */
 	FAULT_AT_MARK,      /* others open a file that becomes ephemeral */
-	FAULT_COPY,         /* a copy of the state can't be made, read, written, or is damaged */
+	/* Datagrams beside connections; the last is no fault: one comes while its connection
+	 * stalls. */
+	FAULT_DATAGRAM_LOST,
+	FAULT_DATAGRAM_DOUBLED,
+	FAULT_DATAGRAM_LATE,
+	FAULT_DATAGRAM_ALONE,
+	FAULT_COPY, /* a copy of the state can't be made, read, written, or is damaged */
 	FAULTS
 };
 

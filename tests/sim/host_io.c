@@ -231,6 +231,17 @@ io_send(void *user, uint64_t conn, struct bytes frame)
 }
 
 static void
+io_send_datagram(void *user, uint64_t conn, struct bytes frame)
+{
+	struct host *n = user;
+
+	count_step(n, 1);
+	n->deeds++;
+	must(!link_is(conn));
+	net_datagram_to_client(n->sim, conn, frame);
+}
+
+static void
 io_hold(void *user, uint64_t conn, bool on)
 {
 	const struct host *n = user;
@@ -281,6 +292,7 @@ host_io(struct host *n)
 	    .copies = copies_io(n),
 	    .connect = io_connect,
 	    .send = io_send,
+	    .send_datagram = io_send_datagram,
 	    .hold = io_hold,
 	    .unsent = io_unsent,
 	    .key = io_key,

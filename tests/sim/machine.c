@@ -230,6 +230,8 @@ carry_out(struct sim *s, struct machine *m)
 	for (size_t i = 0; i < u->answers_n; i++)
 		history_ending(s, &u->answers[i]);
 	send_frames(s, m);
+	if (u->datagram.len > 0)
+		net_datagram_to_node(s, m->conn, buffer_view(&u->datagram));
 	if (u->state_changed && m->mount != NULL)
 		mounts_event(s, m, (struct mount_event){.kind = MOUNT_SESSION});
 	for (size_t i = 0; i < u->answers_n; i++)

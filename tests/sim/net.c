@@ -151,6 +151,8 @@ net_connect(struct sim *s, int machine, int node, bool aside, uint8_t seat)
 	c->seat = seat;
 	c->machine_life = machine >= MACHINES_MAX ? 0 : s->machines[machine].life;
 	c->client_open = true;
+	c->client_end = datagrams_end_of(c->id, true);
+	c->node_end = datagrams_end_of(c->id, false);
 	lane_init(&c->lane_to_node);
 	lane_init(&c->lane_to_client);
 	c->cut_to_node = c->cut_to_client = INT64_MAX;
@@ -285,6 +287,8 @@ net_free(struct sim *s)
 		while (heap_pop(&c->unread, &e))
 			free((void *)e.data.data);
 		free(c->unread.events);
+		datagrams_end_free(&c->client_end);
+		datagrams_end_free(&c->node_end);
 		free(c->notices);
 		free(c);
 	}

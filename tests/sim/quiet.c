@@ -134,8 +134,10 @@ quiet_check(struct sim *s)
 	at_most(s, q->keepalive_replies, q->keepalives + clients, "answers to KeepAlives");
 	at_most(s, q->heartbeat_replies, q->heartbeats + under_way(s), "answers to heartbeats");
 	/* In a slow network a short leave may lapse before the reply that renews it. */
-	at_most(s, q->client_timers, q->keepalives + clients + q->lapses, "timers of clients");
-	at_most(s, q->turns, q->server_timers + frames + replicas, "turns of replicas");
+	at_most(s, q->client_timers, q->keepalives + q->datagrams + clients + q->lapses,
+	        "timers of clients");
+	at_most(s, q->turns, q->server_timers + frames + q->datagrams + replicas,
+	        "turns of replicas");
 	if (sim_leases_hold(s))
 		check_rates(s);
 }

@@ -63,7 +63,7 @@ void rot_try(struct sim *s, const struct disk *d);
 struct quiet {
 	int64_t since;    /* 0: some replica was not well */
 	uint64_t applied; /* then */
-	unsigned keepalives, keepalive_replies, heartbeats, heartbeat_replies;
+	unsigned keepalives, keepalive_replies, heartbeats, heartbeat_replies, datagrams;
 	unsigned drops;                   /* of caches, by clients */
 	unsigned lapses;                  /* of leaves to cache */
 	unsigned others, other;           /* other messages, and the code of the last one */

@@ -70,6 +70,10 @@ static const struct {
     [FAULT_KERNEL_SLOW] = {"kernels slow to invalidate", 500},
     [FAULT_AT_END] = {"clients with ephemeral files gone", 30},
     [FAULT_AT_MARK] = {"opens of files that become ephemeral", 1000},
+    [FAULT_DATAGRAM_LOST] = {"datagrams lost", 6000},
+    [FAULT_DATAGRAM_DOUBLED] = {"datagrams doubled", 6000},
+    [FAULT_DATAGRAM_LATE] = {"datagrams late", 4000},
+    [FAULT_DATAGRAM_ALONE] = {"datagrams beside a stalled connection", 0},
     [FAULT_COPY] = {"copies of states that failed", 2000},
 };
 
@@ -204,4 +208,6 @@ swarm_draw_servers(struct swarm *w, uint64_t seed)
 	if (!w->bulk && rng_chance(&own, 200))
 		w->limits.keepalives = 1;
 	w->rates[FAULT_REPLY_LATE] = maybe(&own, kinds[FAULT_REPLY_LATE].most);
+	for (int f = FAULT_DATAGRAM_LOST; f <= FAULT_DATAGRAM_LATE; f++)
+		w->rates[f] = maybe(&own, kinds[f].most);
 }

@@ -8,6 +8,7 @@
 #include "cell/client/client.h"
 #include "cell/config/cell_file.h"
 #include "cell/replica/replica.h"
+#include "cell/wire/datagram.h"
 #include "tests/sim/clocks.h"
 
 enum {
@@ -87,6 +88,13 @@ void uplink_send(struct sim *s, int end, struct lane *l, struct event e);
 
 /* ---- net.c ---- */
 
+/* One end of the datagrams beside a connection, and the numbers of those that it has opened. */
+struct datagrams_end {
+	struct datagrams datagrams;
+	uint64_t *opened;
+	size_t opened_n, opened_room;
+};
+
 struct conn {
 	uint64_t id;
 	int machine, node; /* from MACHINES_MAX on: of an operator; from SCRIPTED on: of a script */
@@ -100,6 +108,7 @@ struct conn {
 	int64_t cut_to_node, cut_to_client; /* what would arrive later is lost */
 	int64_t stalled_until;
 	struct lane lane_to_node, lane_to_client;
+	struct datagrams_end client_end, node_end;
 	bool held;          /* the replica does not read from it: */
 	struct heap unread; /* what has come */
 	size_t unsent;      /* bytes that the client has not read */
@@ -209,6 +218,15 @@ void net_push_to_client(struct sim *s, struct conn *c, int64_t at, enum client_e
                         struct bytes data);
 void net_send_to_client(struct sim *s, struct conn *c, enum client_event_kind kind,
                         struct bytes frame);
+
+/* ---- datagrams.c ---- */
+
+/* The client's end, or the replica's, of the datagrams beside a connection. */
+struct datagrams_end datagrams_end_of(uint64_t conn, bool client);
+void datagrams_end_free(struct datagrams_end *e);
+/* Sends a frame as a datagram beside the connection. */
+void net_datagram_to_node(struct sim *s, uint64_t conn, struct bytes frame);
+void net_datagram_to_client(struct sim *s, uint64_t conn, struct bytes frame);
 
 /* ---- link.c ---- */
 

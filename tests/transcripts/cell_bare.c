@@ -11,6 +11,7 @@
  *                           hangs up; has no session any more; says that it has a's; another nonce
  *   b: steal a              knows a's tickets as its own
  *   b: keepalive [again]    `again`: by the number of the last one
+ *   b: datagram [of a]      a KeepAlive beside the connection; `of`: for a's session
  *   b: returned
  *   b: epoch 3              says so from now on
  *   b: generation 2         of its cache; says so from now on
@@ -268,6 +269,22 @@ steal(struct player *p, struct bare *b, struct script *w)
 }
 
 static void
+datagram(struct player *p, struct bare *b, struct script *w)
+{
+	const struct bare *of = script_take(w, "of") ? next_bare(p, w) : b;
+	const struct message m = {.code = MSG_keepalive,
+	                          .keepalive = {.session = of->session,
+	                                        .epoch = b->epoch,
+	                                        .sequence = ++b->datagram}};
+	struct buffer frame = BUFFER(DATAGRAM_PLAIN);
+
+	wire_put_frame(&frame, &m);
+	must(!frame.failed && b->conn != 0);
+	net_datagram_to_node(p->s, b->conn, buffer_view(&frame));
+	buffer_free(&frame);
+}
+
+static void
 keepalive(struct player *p, struct bare *b, struct script *w)
 {
 	b->sequence += !script_take(w, "again");
@@ -479,12 +496,12 @@ bare_command(struct player *p, struct bare *b, struct script *w)
 		const char *name;
 		void (*run)(struct player *p, struct bare *b, struct script *w);
 	} verbs[] = {
-	    {"again", again},     {"attach", attach},         {"back", back},
-	    {"claim", claim},     {"connect", connect_anew},  {"drop", drop},
-	    {"dropped", dropped}, {"generation", generation}, {"epoch", epoch},
-	    {"forget", forget},   {"keepalive", keepalive},   {"nonce", nonce},
-	    {"open", open_any},   {"returned", returned},     {"sends", sends},
-	    {"steal", steal},     {"watch", watch},
+	    {"again", again},       {"attach", attach},        {"back", back},
+	    {"claim", claim},       {"connect", connect_anew}, {"drop", drop},
+	    {"datagram", datagram}, {"dropped", dropped},      {"generation", generation},
+	    {"epoch", epoch},       {"forget", forget},        {"keepalive", keepalive},
+	    {"nonce", nonce},       {"open", open_any},        {"returned", returned},
+	    {"sends", sends},       {"steal", steal},          {"watch", watch},
 	};
 	struct msg_request request = {.ordered = script_take(w, "ordered")};
 	uint8_t nodes[8];

@@ -86,7 +86,7 @@ struct bare {
 	char name[WORD_ROOM];
 	int id;                 /* its number among the clients of the network */
 	uint64_t conn, earlier; /* 0: none; the one before, if it was not closed */
-	uint64_t session, epoch, number, sequence;
+	uint64_t session, epoch, number, sequence, datagram;
 	uint8_t nonce[LIMIT_NONCE];
 	bool caching, lasting;
 	uint64_t generation; /* of its cache, as it shows it; 0: it has none */

@@ -299,10 +299,15 @@ bare_heard(struct player *p, struct bare *b, uint64_t conn, enum client_event_ki
 		           conn == b->conn ? "" : "earlier ");
 		*(conn == b->conn ? &b->conn : &b->earlier) = 0;
 	}
-	if (kind != CLIENT_FRAME)
+	if (kind != CLIENT_FRAME && kind != CLIENT_DATAGRAM)
 		return;
 	must(wire_get_frame(frame, &m) == RC_OK);
-	on_message(p, b, &m);
+	if (kind == CLIENT_DATAGRAM)
+		player_say(p, "%s: datagram %lu: lease %u ms, cache %u ms", b->name,
+		           (unsigned long)m.keepalive_reply.sequence, m.keepalive_reply.lease_ms,
+		           m.keepalive_reply.cache_ms);
+	else
+		on_message(p, b, &m);
 }
 
 void

@@ -27,10 +27,11 @@ receive(struct player *p, const struct message *m)
 {
 	struct buffer frame = BUFFER(LIMIT_FRAME + 4);
 	const char *standby = script_value(p->s, "standby");
+	const bool datagram = script_value(p->s, "datagram") != NULL;
 
 	wire_put_frame(&frame, m);
 	must(!frame.failed);
-	step(p, (struct client_event){.kind = CLIENT_FRAME,
+	step(p, (struct client_event){.kind = datagram ? CLIENT_DATAGRAM : CLIENT_FRAME,
 	                              .standby = standby != NULL,
 	                              .frame = buffer_view(&frame)});
 	buffer_free(&frame);
@@ -84,12 +85,14 @@ COMMAND(opened)
 
 COMMAND(keepalive)
 {
+	const uint64_t last = script_value(s, "datagram") ? p->datagram : p->sequence;
+
 	receive(p,
 	        &(struct message){.code = MSG_keepalive_reply,
 	                          .keepalive_reply =
 	                              {.rc = (uint8_t)script_rc(s, script_value(s, "rc")),
 	                               .epoch = script_value_number(s, "epoch", EPOCH),
-	                               .sequence = script_value_number(s, "sequence", p->sequence),
+	                               .sequence = script_value_number(s, "sequence", last),
 	                               .held_ms = (uint32_t)script_value_number(s, "held", 0),
 	                               .generation =
 	                                   script_value_number(s, "generation", p->generation),
@@ -549,7 +552,8 @@ static const struct script_command commands[] = {
     {"reconnect", ": disconnected, connect, connected, opened", run_reconnect},
     {"opened", "[rc=CODE] [session=N] [epoch=N] [master=N]", run_opened},
     {"keepalive",
-     "[rc=CODE] [lease=MS] [held=MS] [epoch=N] [sequence=N] [leave=MS] [generation=N] [grace=MS]",
+     "[rc=CODE] [lease=MS] [held=MS] [epoch=N] [sequence=N] [leave=MS] [generation=N] [grace=MS]\n"
+     "       [datagram=yes]",
      run_keepalive},
     {"request",
      "OPERATION NODE [name=NAME] [count=N] [owner=N] [acquisition=N] [ordered=yes] [bytes=N] "

@@ -19,6 +19,7 @@ struct player {
 	    listens[LIMIT_REPLICAS + 1]; /* to each replica, of those that opened since a spread */
 	uint64_t generation;             /* of the cache, as shown last */
 	struct client_rights opened;     /* of the last answer that had check digits */
+	uint64_t datagram;               /* number of the last KeepAlive beside the connection */
 };
 
 #define say(p, ...) script_say((p)->s, __VA_ARGS__)

@@ -53,6 +53,19 @@ say_message(struct player *p, const struct message *m)
 	buffer_free(&text);
 }
 
+/* The trace has said it. */
+static void
+note_datagram(struct player *p)
+{
+	const struct bytes frame = buffer_view(&p->update.datagram);
+	struct message m;
+
+	if (frame.len == 0)
+		return;
+	must(wire_get_frame(frame, &m) == RC_OK && m.code == MSG_keepalive);
+	p->datagram = m.keepalive.sequence;
+}
+
 static void
 say_frames(struct player *p)
 {
@@ -144,6 +157,7 @@ say_update(struct player *p)
 	const struct client_update *u = &p->update;
 
 	script_say_traces(p->s, NULL, &p->trace);
+	note_datagram(p);
 	say_frames(p);
 	if (u->connect)
 		say(p, "connect %u after %lld ms", u->replica, ms_since(p, p->began));

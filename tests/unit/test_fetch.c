@@ -179,7 +179,7 @@ static void
 start_replica(struct replica *r, const enum step *script, int steps)
 {
 	struct transport_config config = {.own = &r->pair,
-	                                  .callbacks = {on_opened, on_frame, on_closed, r}};
+	                                  .callbacks = {on_opened, on_frame, on_closed, NULL, r}};
 	char why[200];
 
 	memset(r, 0, sizeof *r);

@@ -32,7 +32,7 @@ struct play {
 	uv_loop_t loop;
 	struct link *link;
 	bool in_call; /* of a link_ function */
-	int connected_n, frames_n[2], disconnected_n[2], refused_n, denied_n;
+	int connected_n, datagrams_n, frames_n[2], disconnected_n[2], refused_n, denied_n;
 	uint8_t code; /* of the frame that came last */
 	bool stopped;
 
@@ -86,6 +86,16 @@ on_disconnected(void *user, bool aside, bool denied)
 }
 
 static void
+on_datagram(void *user, struct bytes frame)
+{
+	struct play *p = user;
+
+	must(!p->in_call && frame.len > 4);
+	p->code = frame.data[4];
+	p->datagrams_n++;
+}
+
+static void
 on_stopped(void *user)
 {
 	*(bool *)user = true;
@@ -97,6 +107,7 @@ link_begin(struct play *p)
 	link_start(p->link, &(struct link_callbacks){.connected = on_connected,
 	                                             .frame = on_frame,
 	                                             .disconnected = on_disconnected,
+	                                             .datagram = on_datagram,
 	                                             .user = p});
 }
 
@@ -232,6 +243,12 @@ on_net_frame(void *user, uint64_t conn, struct bytes frame)
 }
 
 static void
+on_net_datagram(void *user, uint64_t conn, struct bytes frame)
+{
+	transport_send_datagram(((struct stand_in *)user)->transport, conn, frame);
+}
+
+static void
 on_net_closed(void *user, uint64_t conn, const char *why)
 {
 	(void)conn;
@@ -250,8 +267,8 @@ start_server(struct play *p, int i)
 	s->pair = pair_of((uint8_t)(10 + i));
 	s->welcome = true;
 	memcpy(config.cell_id, p->cell_file.id, sizeof config.cell_id);
-	config.callbacks =
-	    (struct transport_callbacks){on_net_opened, on_net_frame, on_net_closed, s};
+	config.callbacks = (struct transport_callbacks){on_net_opened, on_net_frame, on_net_closed,
+	                                                on_net_datagram, s};
 	assert_int_equal(transport_new(&s->transport, &p->loop, &config), 0);
 	if (!transport_listen(s->transport, "127.0.0.1:0", why, sizeof why))
 		fail_msg("%s", why);
@@ -307,6 +324,24 @@ end_cell(struct play *p)
 	uv_run(&p->loop, UV_RUN_DEFAULT);
 	assert_true(p->stopped);
 	assert_int_equal(uv_loop_close(&p->loop), 0);
+}
+
+TEST(test_datagrams)
+{
+	struct buffer frame;
+	struct play p;
+
+	start_cell(&p);
+	CALL(&p, link_send_datagram(p.link, question(&frame))); /* to nobody */
+	CALL(&p, link_connect(p.link, 1));
+	CALL(&p, link_listen(p.link, 2));
+	UNTIL(&p, p.connected_n == 1);
+	CALL(&p, link_send_datagram(p.link, buffer_view(&frame)));
+	UNTIL(&p, p.datagrams_n == 1);
+	assert_int_equal(p.code, MSG_status_request);
+	assert_int_equal(p.frames_n[false], 0);
+	buffer_free(&frame);
+	end_cell(&p);
 }
 
 TEST(test_cell)

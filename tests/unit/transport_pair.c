@@ -64,6 +64,19 @@ on_closed(void *user, uint64_t conn, const char *why)
 		transport_stop(s->transport, on_stopped, s);
 }
 
+static void
+on_datagram(void *user, uint64_t conn, struct bytes frame)
+{
+	struct side *s = user;
+
+	must(conn == s->conn);
+	s->datagrams_n++;
+	if (s->echo)
+		transport_send_datagram(s->transport, conn, frame);
+	buffer_reset(&s->datagram);
+	buffer_put_bytes(&s->datagram, frame);
+}
+
 void
 side_start(struct side *s, uv_loop_t *loop, uint8_t cell, uint8_t seed)
 {
@@ -71,9 +84,10 @@ side_start(struct side *s, uv_loop_t *loop, uint8_t cell, uint8_t seed)
 
 	s->pair = pair_of(seed);
 	s->welcome = true;
-	s->got = BUFFER(SIZE_MAX);
+	s->got = s->datagram = BUFFER(SIZE_MAX);
 	memset(config.cell_id, cell, sizeof config.cell_id);
-	config.callbacks = (struct transport_callbacks){on_opened, on_frame, on_closed, s};
+	config.callbacks =
+	    (struct transport_callbacks){on_opened, on_frame, on_closed, on_datagram, s};
 	assert_int_equal(transport_new(&s->transport, loop, &config), 0);
 }
 
@@ -110,6 +124,7 @@ end(void)
 	for (int i = 0; i < 2; i++) {
 		assert_true(sides[i]->stopped);
 		buffer_free(&sides[i]->got);
+		buffer_free(&sides[i]->datagram);
 	}
 }
 

@@ -14,15 +14,16 @@ struct side {
 	struct noise_pair pair;
 	bool welcome;
 	uint64_t conn; /* opened last */
-	int opened_n, closed_n, frames_n;
+	int opened_n, closed_n, frames_n, datagrams_n;
 	enum channel_role role;
 	uint8_t key[NOISE_KEY];
 	uint64_t closed_conn;
 	char why[128];
 	bool echo, close_at_frame, stop_at_frame, stop_at_end;
-	int64_t busy_ms;   /* with each frame */
-	int short_at;      /* so many frames had come when a short one did */
-	struct buffer got; /* all frames, one behind the other */
+	int64_t busy_ms;        /* with each frame */
+	int short_at;           /* so many frames had come when a short one did */
+	struct buffer got;      /* all frames, one behind the other */
+	struct buffer datagram; /* the last one */
 	bool stopped;
 };
 
