@@ -9,6 +9,7 @@
 #include "cell/sys/clock.h"
 #include "cell/sys/log.h"
 #include "cell/config/member_addresses.h"
+#include "cell/net/srv_lookup.h"
 #include "cell/net/transport.h"
 #include "cell/wire/codec.h"
 
@@ -331,11 +332,23 @@ take_members(struct asking *a, int i, const struct message *m)
 	return false;
 }
 
-bool
-ask_members(struct cell_file *cell_file, const struct noise_pair *key)
+/* The cell file, with the addresses at which its replicas are tried for this time. */
+static struct cell_file
+at_addresses(const struct cell_file *cell_file, const struct srv_addresses *srv, unsigned time)
+{
+	struct cell_file at = *cell_file;
+
+	for (int i = 0; i < at.replicas_n && srv->n > 0; i++)
+		snprintf(at.replicas[i].address, sizeof at.replicas[i].address, "%s",
+		         srv_address(srv, cell_file->replicas[i].address, i, time));
+	return at;
+}
+
+static bool
+ask_members_of(const struct cell_file *cell_file, const struct noise_pair *key,
+               struct found_members *found)
 {
 	static const struct message request = {.code = MSG_members_request};
-	struct found_members found = {0};
 	struct asking a = {
 	    .cell_file = cell_file,
 	    .question = &request,
@@ -343,16 +356,44 @@ ask_members(struct cell_file *cell_file, const struct noise_pair *key)
 	    .patience_ms = ASK_PATIENCE_MS,
 	    .one_suffices = true,
 	    .take = take_members,
-	    .user = &found,
+	    .user = found,
 	};
 
-	if (!ask(&a, key, -1))
+	return ask(&a, key, -1);
+}
+
+static bool
+look_up(const struct cell_file *cell_file, struct srv_addresses *srv)
+{
+	char why[LIMIT_WHY];
+
+	if (cell_file->srv[0] == '\0' || srv_lookup(cell_file->srv, srv, why, sizeof why))
+		return true;
+	log_error("%s", why);
+	return false;
+}
+
+bool
+ask_members(struct cell_file *cell_file, const struct noise_pair *key)
+{
+	struct srv_addresses srv = {.n = 0};
+	struct found_members found = {0};
+	int time = 0;
+
+	if (!look_up(cell_file, &srv))
 		return false;
-	if (found.n > 0) {
-		memcpy(cell_file->replicas, found.list, sizeof found.list);
-		cell_file->replicas_n = found.n;
-		cell_file->version = found.version;
-	}
+	do {
+		const struct cell_file at = at_addresses(cell_file, &srv, (unsigned)time);
+
+		if (!ask_members_of(&at, key, &found))
+			return false;
+	} while (found.n == 0 && ++time < srv.n);
+	if (found.n == 0)
+		return true;
+	memcpy(cell_file->replicas, found.list, sizeof found.list);
+	cell_file->replicas_n = found.n;
+	cell_file->version = found.version;
+	cell_file->srv[0] = '\0'; /* the cell's own list counts from here on */
 	return true;
 }
 

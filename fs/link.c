@@ -25,8 +25,10 @@ struct link {
 
 	/* over the network */
 	struct transport *transport;
-	struct client_members members; /* with their addresses and keys */
-	struct path paths[2];          /* the connection for requests, the standby */
+	struct client_members members;  /* with their addresses and keys */
+	struct srv_addresses srv;       /* where to begin instead; none: at the members' own */
+	unsigned times[LIMIT_REPLICAS]; /* that each member was tried there */
+	struct path paths[2];           /* the connection for requests, the standby */
 	char trouble[LIMIT_HOST + 160];
 	bool heard;                    /* a replica has sent a frame */
 	bool elsewhere;                /* a replica belongs to another cell */
@@ -152,6 +154,24 @@ on_net_datagram(void *user, uint64_t conn, struct bytes frame)
 		l->callbacks.datagram(l->callbacks.user, frame);
 }
 
+static int
+index_of(const struct link *l, uint8_t id)
+{
+	for (int i = 0; i < l->members.n; i++)
+		if (l->members.list[i].id == id)
+			return i;
+	return -1;
+}
+
+/* The next time the replica is tried at another address. */
+static bool
+was_tried_everywhere(struct link *l, uint8_t replica)
+{
+	const int i = index_of(l, replica);
+
+	return l->srv.n == 0 || i < 0 || ++l->times[i] >= (unsigned)l->srv.n;
+}
+
 static bool
 was_tried(const struct link *l, uint8_t replica)
 {
@@ -166,7 +186,8 @@ was_tried(const struct link *l, uint8_t replica)
 static void
 attempt_failed(struct link *l, const struct path *path, const char *why)
 {
-	if (!l->heard && !was_tried(l, path->replica.id) && l->tried_n < LIMIT_REPLICAS)
+	if (was_tried_everywhere(l, path->replica.id) && !l->heard &&
+	    !was_tried(l, path->replica.id) && l->tried_n < LIMIT_REPLICAS)
 		l->tried[l->tried_n++] = path->replica.id;
 	l->elsewhere |= why == transport_other_cell;
 	if (l->refused == NULL || l->heard)
@@ -190,20 +211,25 @@ on_net_closed(void *user, uint64_t conn, const char *why)
 	l->callbacks.disconnected(l->callbacks.user, standby, why == transport_unknown_key);
 }
 
-static const struct client_replica *
+/* The replica, with the address at which it is tried now. */
+static struct client_replica
 find_replica(const struct link *l, uint8_t id)
 {
-	for (int i = 0; i < l->members.n; i++)
-		if (l->members.list[i].id == id)
-			return &l->members.list[i];
-	return NULL;
+	const int i = index_of(l, id);
+	struct client_replica r;
+
+	must(i >= 0);
+	r = l->members.list[i];
+	if (l->srv.n > 0)
+		snprintf(r.address, sizeof r.address, "%s",
+		         srv_address(&l->srv, l->members.list[i].address, i, l->times[i]));
+	return r;
 }
 
 static void
 connect_path(struct link *l, bool standby, uint8_t replica)
 {
 	struct path *path = &l->paths[standby];
-	const struct client_replica *member = find_replica(l, replica);
 
 	if (path->conn != 0) {
 		transport_close(l->transport, path->conn);
@@ -212,9 +238,9 @@ connect_path(struct link *l, bool standby, uint8_t replica)
 	*path = (struct path){0};
 	if (replica == 0)
 		return;
-	must(member != NULL);
-	path->replica = *member;
-	path->conn = transport_connect(l->transport, member->address, CHANNEL_CLIENT, member->key);
+	path->replica = find_replica(l, replica);
+	path->conn = transport_connect(l->transport, path->replica.address, CHANNEL_CLIENT,
+	                               path->replica.key);
 }
 
 static void
@@ -231,8 +257,8 @@ begin_with(struct link *l, const struct cell_file *cell_file)
 }
 
 struct link *
-link_to_cell(uv_loop_t *loop, const struct cell_file *cell_file, const struct noise_pair *key,
-             int *error)
+link_to_cell(uv_loop_t *loop, const struct cell_file *cell_file, const struct srv_addresses *srv,
+             const struct noise_pair *key, int *error)
 {
 	struct link *l = memory_zero(1, sizeof *l);
 	struct transport_config config = {
@@ -241,6 +267,7 @@ link_to_cell(uv_loop_t *loop, const struct cell_file *cell_file, const struct no
 	};
 
 	begin_with(l, cell_file);
+	l->srv = *srv;
 	memcpy(config.cell_id, cell_file->id, sizeof config.cell_id);
 	*error = transport_new(&l->transport, loop, &config);
 	if (*error == 0)
@@ -261,6 +288,7 @@ void
 link_set_members(struct link *l, const struct client_members *members)
 {
 	l->members = *members;
+	l->srv.n = 0;
 }
 
 void

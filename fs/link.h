@@ -8,6 +8,7 @@
 #include <uv.h>
 #include "cell/client/client.h"
 #include "cell/config/cell_file.h"
+#include "cell/net/srv_lookup.h"
 #include "cell/server/server.h"
 #include "cell/wire/channel.h"
 
@@ -28,10 +29,13 @@ struct link_callbacks {
 /* A link to a started server in this process, which must outlive the link. There is no standby: the
  * only replica stays the master. */
 struct link *link_to_server(uv_loop_t *loop, struct server *server, const char *principal);
-/* A link over the network, as the principal that holds `key`; cell file and key are copied. NULL
- * with a negative errno in *error. */
+/* A link over the network, as the principal that holds `key`; cell file, addresses and key are
+ * copied. `srv`: addresses in place of those in the cell file, each of which is tried with each
+ * replica's key, until the members are set; none: those in the file. NULL with a negative errno in
+ * *error. */
 struct link *link_to_cell(uv_loop_t *loop, const struct cell_file *cell_file,
-                          const struct noise_pair *key, int *error);
+                          const struct srv_addresses *srv, const struct noise_pair *key,
+                          int *error);
 
 /* Sets the replicas and their addresses, which are copied; before the first call they are those of
  * the cell file. Existing connections are kept. */

@@ -95,6 +95,11 @@ open_cell(struct source *s, const struct options *o)
 		return false;
 	}
 	newer_list_around(s->path, &s->cell_file);
+	if (s->cell_file.srv[0] != '\0' &&
+	    !srv_lookup(s->cell_file.srv, &s->srv, why, sizeof why)) {
+		log_error("%s: %s", s->path, why);
+		return false;
+	}
 	if (!find_key(o->key, key))
 		return false;
 	if (key_file_read_principal(key, name, &s->key, why, sizeof why))
@@ -181,7 +186,7 @@ source_link(struct source *s, uv_loop_t *loop)
 	if (s->process)
 		return link_to_server(loop, server_process_server(s->process),
 		                      STANDALONE_PRINCIPAL);
-	link = link_to_cell(loop, &s->cell_file, &s->key, &rc);
+	link = link_to_cell(loop, &s->cell_file, &s->srv, &s->key, &rc);
 	explicit_bzero(&s->key, sizeof s->key);
 	if (!link)
 		log_error("%s: %s", s->path, strerror(-rc));

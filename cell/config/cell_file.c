@@ -53,11 +53,12 @@ port_valid(const char *text)
 	return *end == '\0' && port >= 1 && port <= 65535;
 }
 
+static const char in_name[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                              "0123456789.-_";
+
 bool
 cell_file_address_valid(const char *address)
 {
-	static const char in_name[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-	                              "0123456789.-_";
 	static const char in_brackets[] = "0123456789abcdefABCDEF:.";
 	size_t host;
 
@@ -149,6 +150,18 @@ former_value(struct parse *p, const char *value)
 }
 
 static int
+srv_value(struct parse *p, const char *value)
+{
+	if (p->cell_file->srv[0] != '\0')
+		return problem(p, "srv: given twice: %s", value);
+	if (value[0] == '\0' || strlen(value) > CELL_FILE_HOST_MAX ||
+	    strspn(value, in_name) != strlen(value))
+		return problem(p, "srv: not a DNS name: %s", value);
+	snprintf(p->cell_file->srv, sizeof p->cell_file->srv, "%s", value);
+	return 1;
+}
+
+static int
 cell_value(struct parse *p, const char *name, const char *value)
 {
 	if (strcmp(name, "name") == 0) {
@@ -192,6 +205,8 @@ cell_value(struct parse *p, const char *name, const char *value)
 		return version_value(p, value);
 	if (strcmp(name, "listen") == 0)
 		return listen_value(p, value);
+	if (strcmp(name, "srv") == 0)
+		return srv_value(p, value);
 	return problem(p, "unknown setting in [cell]: %s = %s", name, value);
 }
 
@@ -453,6 +468,8 @@ put_text(struct buffer *text, const struct cell_file *cell_file)
 		buffer_printf(text, "private = yes\n");
 	if (cell_file->version > 0)
 		buffer_printf(text, "version = %" PRIu64 "\n", cell_file->version);
+	if (cell_file->srv[0] != '\0')
+		buffer_printf(text, "srv = %s\n", cell_file->srv);
 	if (cell_file->listen[0] != '\0')
 		buffer_printf(text, "listen = %s\n", cell_file->listen);
 	put_settings(text, &cell_file->settings);

@@ -9,6 +9,8 @@
  *   private = yes            only administrators may read and write the root of the new cell
  *   version = NUMBER         log index of the change that made this list of replicas; absent: the
  *                            first list
+ *   srv = NAME               a DNS name of type SRV, which gives clients the addresses to begin
+ *                            with, in place of those below
  *   [settings]               with which a new cell begins; the settings in force are in the tree
  *   session_lease = 20s
  *   [replica 1]
@@ -50,6 +52,7 @@ struct cell_file {
 	struct cell_file_replica replicas[LIMIT_REPLICAS];
 	int replicas_n;
 	struct settings settings;    /* with which a new cell begins; 0: the default */
+	char srv[LIMIT_HOST + 1];    /* clients begin at its addresses; empty: at those above */
 	char listen[LIMIT_HOST + 8]; /* in a data directory: listen here, not on the address */
 };
 

@@ -166,7 +166,7 @@ loader_begin(struct loader *l, uv_loop_t *loop, const char *host, const struct c
 	must(uv_timer_init(loop, &l->timer) == 0);
 	l->timer.data = l;
 	l->client = client_new(&config, clock_now());
-	l->link = link_to_cell(loop, cell, key, &error);
+	l->link = link_to_cell(loop, cell, &(struct srv_addresses){.n = 0}, key, &error);
 	if (l->link == NULL)
 		load_die("no link", strerror(-error));
 	link_start(l->link, &(struct link_callbacks){.connected = on_connected,

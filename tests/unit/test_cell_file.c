@@ -41,7 +41,10 @@ assert_refused(const char *text, const char *reason)
 
 TEST(test_round_trip)
 {
-	struct cell_file cell_file = {.name = "dc1.test_a-b", .replicas_n = 3, .listen = "[::]:7"},
+	struct cell_file cell_file = {.name = "dc1.test_a-b",
+	                              .replicas_n = 3,
+	                              .srv = "_ls._tcp.a.org",
+	                              .listen = "[::]:7"},
 	                 back;
 
 	unlink(path);
@@ -210,6 +213,9 @@ TEST(test_network_refused)
 	assert_refused(NETWORK "admin_key = " KEY "\n" FIRST, ":6: admin_key: given twice");
 	assert_refused(GOOD_CELL "version = 1\nversion = 2\n", ":6: version: given twice: 2");
 	assert_refused(GOOD_CELL "listen = 7000\n", ":5: listen: not HOST:PORT: 7000");
+	assert_refused(GOOD_CELL "srv = a b\n", ":5: srv: not a DNS name: a b");
+	assert_refused(GOOD_CELL "srv =\n", ":5: srv: not a DNS name: ");
+	assert_refused(GOOD_CELL "srv = a\nsrv = a\n", ":6: srv: given twice: a");
 	assert_refused(GOOD_CELL "listen = a:1\nlisten = a:1\n", ":6: listen: given twice: a:1");
 	assert_refused(GOOD_CELL "private = maybe\n", ":5: private: neither yes nor no: maybe");
 	assert_refused(GOOD_CELL "private = no\nprivate = yes\n", ":6: private: given twice: yes");

@@ -38,6 +38,7 @@ struct play {
 
 	struct stand_in servers[REPLICAS];
 	struct cell_file cell_file;
+	struct srv_addresses srv;
 	struct noise_pair key;
 
 	struct server_process *server;
@@ -278,12 +279,20 @@ start_server(struct play *p, int i)
 	         transport_port(s->transport));
 }
 
+static void
+begin_link(struct play *p)
+{
+	int error;
+
+	p->link = link_to_cell(&p->loop, &p->cell_file, &p->srv, &p->key, &error);
+	assert_non_null(p->link);
+	link_begin(p);
+}
+
 /* The cell's id is all of that byte in our file. */
 static void
 start_cell_of(struct play *p, int id)
 {
-	int error;
-
 	memset(p, 0, sizeof *p);
 	assert_int_equal(uv_loop_init(&p->loop), 0);
 	memset(p->cell_file.signing_public, 5, sizeof p->cell_file.signing_public);
@@ -293,9 +302,7 @@ start_cell_of(struct play *p, int id)
 		start_server(p, i);
 	p->key = pair_of(1);
 	memset(p->cell_file.id, id, sizeof p->cell_file.id);
-	p->link = link_to_cell(&p->loop, &p->cell_file, &p->key, &error);
-	assert_non_null(p->link);
-	link_begin(p);
+	begin_link(p);
 }
 
 static void
@@ -324,6 +331,39 @@ end_cell(struct play *p)
 	uv_run(&p->loop, UV_RUN_DEFAULT);
 	assert_true(p->stopped);
 	assert_int_equal(uv_loop_close(&p->loop), 0);
+}
+
+/* Addresses of which nobody knows whose they are: each replica is tried at each of them, until one
+ * proves its key; the members' own addresses count from then on. */
+TEST(test_addresses_of_others)
+{
+	struct buffer frame;
+	struct play p;
+
+	start_cell(&p);
+	CALL(&p, link_stop(p.link, on_stopped, &p.stopped));
+	UNTIL(&p, p.stopped);
+	p.stopped = false;
+	for (int i = 0; i < REPLICAS; i++)
+		strcpy(p.srv.list[p.srv.n++], p.cell_file.replicas[!i].address);
+	for (int i = 0; i < REPLICAS; i++)
+		snprintf(p.cell_file.replicas[i].address, sizeof p.cell_file.replicas[i].address,
+		         "127.0.0.1:%d", 1 + i);
+	begin_link(&p);
+	for (int attempt = 0; p.connected_n == 0; attempt++) {
+		assert_in_range(attempt, 0, REPLICAS);
+		CALL(&p, link_connect(p.link, 1));
+		UNTIL(&p, p.connected_n == 1 || p.disconnected_n[false] > attempt);
+	}
+	CALL(&p, link_send(p.link, question(&frame)));
+	UNTIL(&p, p.frames_n[false] == 1);
+	assert_int_equal(p.servers[0].frames_n, 1);
+	assert_int_equal(p.servers[1].frames_n, 0);
+	buffer_free(&frame);
+	CALL(&p, link_set_members(p.link, &(struct client_members){.n = 1, .list[0].id = 1}));
+	CALL(&p, link_connect(p.link, 1)); /* which has no address */
+	UNTIL(&p, p.disconnected_n[false] >= 2);
+	end_cell(&p);
 }
 
 TEST(test_datagrams)
