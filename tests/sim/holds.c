@@ -68,6 +68,7 @@ machine_check_exclusion(struct sim *s, const struct machine *m, const struct hol
 void
 machine_add_hold(struct sim *s, struct machine *m, struct hold hold)
 {
+	hold.since = s->now;
 	for (size_t i = 0; i < m->holds_n; i++) {
 		if (m->holds[i].node == hold.node && m->holds[i].owner == hold.owner) {
 			m->holds[i] = m->holds[--m->holds_n];

@@ -71,8 +71,10 @@ on_answer(struct sim *s, struct machine *m, const struct client_answer *a)
 
 		machine_add_hold(s, m,
 		                 (struct hold){q->node, q->owner, q->acquisition,
-		                               (enum lock_mode)q->mode});
+		                               (enum lock_mode)q->mode, 0});
 	}
+	if (r->op.code == OP_acquire && r->rc == RC_QUEUED)
+		watches_waits(s, r);
 	if (r->process == PROCESS_SCRIPT)
 		s->script->answered(s->script->user, r);
 	else if (r->process == PROCESS_MOUNT)
@@ -117,7 +119,7 @@ on_grant(struct sim *s, struct machine *m, const struct client_grant *g)
 		judgement_locked(s, r, g->lock_generation, g->fence);
 		machine_add_hold(s, m,
 		                 (struct hold){g->node, r->op.acquire.acquire.owner, g->acquisition,
-		                               (enum lock_mode)r->op.acquire.acquire.mode});
+		                               (enum lock_mode)r->op.acquire.acquire.mode, 0});
 	}
 	if (s->script != NULL)
 		s->script->granted(s->script->user, m->id, g);

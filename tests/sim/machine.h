@@ -11,6 +11,7 @@
 struct hold {
 	uint64_t node, owner, acquisition;
 	enum lock_mode mode;
+	int64_t since; /* it has believed so */
 };
 
 enum role {
@@ -71,6 +72,9 @@ struct watched {
 	bool announced;     /* it was told that events may be missing since */
 	/* Since then it was told so many of the other events; they began with this one. */
 	size_t told, first;
+	int64_t told_from;    /* the first of these came then: the master knows of the watch */
+	int64_t conflict;     /* it was last told then that another one waits for its lock */
+	bool owed_a_conflict; /* another one does, and it was not told yet */
 	bool ended;
 };
 
@@ -257,6 +261,8 @@ void watches_answered(struct sim *s, struct machine *m, const struct client_answ
 void watches_wanted(struct sim *s, struct machine *m, const struct mount_watch *w);
 /* An event came. */
 void watches_told(struct sim *s, struct machine *m, const struct client_watched *e);
+/* An acquire was answered: it waits. */
+void watches_waits(struct sim *s, const struct record *r);
 /* The client watches nothing any more. */
 void watches_clear(struct machine *m);
 /* At the end each client knows the newest generation of what it watches. */

@@ -3,7 +3,8 @@
  * the client before its watch begins; none comes twice, none that does not exist; and in the end
  * each client knows the last one. So do the names that come, go and change in a directory, and the
  * acquisitions of a lock: from the first that a client is told of on, or the first behind an
- * announcement, they are those that the log has decided, and none is left out. */
+ * announcement, they are those that the log has decided, and none is left out. The holder of a lock
+ * is told when another one waits for it. */
 #include <stdlib.h>
 #include <string.h>
 #include "cell/base/memory.h"
@@ -232,6 +233,8 @@ happened(struct sim *s, struct machine *m, struct watched *w, const struct clien
 	for (size_t at = w->first; it != NULL && at + w->told < it->happened_n; at++) {
 		if (!is_happening(&it->happened[at + w->told], e) || !is_repeated(it, w, at))
 			continue;
+		if (w->told == 0)
+			w->told_from = s->now;
 		w->first = at;
 		w->told++;
 		return;
@@ -250,7 +253,49 @@ announced(struct machine *m)
 		w->announced = true;
 		w->first += w->told;
 		w->told = 0;
+		w->owed_a_conflict = false;
 	}
+}
+
+/* ---- somebody waits for a lock ---- */
+
+static bool
+has_held_since(const struct machine *m, uint64_t node, int64_t since)
+{
+	for (size_t i = 0; i < m->holds_n; i++)
+		if (m->holds[i].node == node && m->holds[i].since <= since)
+			return true;
+	return false;
+}
+
+/* Did the master that put the acquire into the queue know, as it came, that the client has the lock
+ * and watches it? An event that was told since may be of another acquire. */
+static bool
+is_to_be_told(struct sim *s, struct machine *m, const struct watched *w, const struct record *r)
+{
+	return m->up && !m->closing && w != NULL && w->told > 0 && w->told_from <= r->made &&
+	       w->conflict < r->made && r->queued_epoch == s->model.epoch &&
+	       s->model.epoch_from <= r->made && model_alive(&s->model, m->session) &&
+	       has_held_since(m, w->node, r->made);
+}
+
+void
+watches_waits(struct sim *s, const struct record *r)
+{
+	for (int i = 0; i < s->machines_n; i++) {
+		struct machine *m = &s->machines[i];
+		struct watched *w = find(m, r->op.acquire.acquire.node);
+
+		if (is_to_be_told(s, m, w, r))
+			w->owed_a_conflict = true;
+	}
+}
+
+static void
+conflicts(struct sim *s, struct watched *w)
+{
+	w->conflict = s->now;
+	w->owed_a_conflict = false;
 }
 
 static void
@@ -280,7 +325,9 @@ watches_told(struct sim *s, struct machine *m, const struct client_watched *e)
 		modified(s, m, w, e->generation);
 	else if (w != NULL && e->kind == EVENT_HANDLE_INVALID)
 		gone(s, m, w);
-	else if (w != NULL && e->kind != EVENT_CONFLICTING_LOCK)
+	else if (w != NULL && e->kind == EVENT_CONFLICTING_LOCK)
+		conflicts(s, w);
+	else if (w != NULL)
 		happened(s, m, w, e);
 	else if (w == NULL && e->node != 0)
 		sim_fail(s, "client %d is told of %s, which it does not watch", m->id + 1,
@@ -304,6 +351,9 @@ check_last(struct sim *s, const struct machine *m, const struct watched *w)
 		         "is lost",
 		         m->id + 1, (unsigned long)w->known, trace_path(s, w->node),
 		         (unsigned long)now);
+	if (w->owed_a_conflict)
+		sim_fail(s, "client %d was not told that another one waits for the lock of %s",
+		         m->id + 1, trace_path(s, w->node));
 	if (w->told > 0 && !is_repeated(it, w, it->happened_n - w->told))
 		sim_fail(s, "client %d was not told of the last events of %s", m->id + 1,
 		         trace_path(s, w->node));
