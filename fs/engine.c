@@ -216,7 +216,10 @@ log_traces(struct engine *e)
 	const char *line;
 
 	while ((line = trace_take(&e->trace, &kind)))
-		log_debug("%s", line);
+		if (kind == TRACE_NOTICE)
+			log_info("%s", line);
+		else
+			log_debug("%s", line);
 }
 
 static void
@@ -281,7 +284,7 @@ settle(struct engine *e, mono_t now)
 			break;
 		now = report_written(e);
 	}
-	if (e->trace.on)
+	if (e->trace.lines.len > 0)
 		log_traces(e);
 	if (!e->link)
 		return;

@@ -245,6 +245,7 @@ check_writers() {
 		fs/mount kernel_cache kernel_cache.c
 		fs/mount locks mount_lock.c
 		fs/mount metrics metrics.c
+		fs/mount refusals refusal.c
 		fs/mount session mount_session.c
 		fs/mount stale stale.c
 		fs/mount versions version.c

@@ -247,6 +247,8 @@ call_heard(struct mount *m, const struct client_answer *answer)
 	c->token = 0;
 	metrics_heard(m, c->op, a.rc);
 	note_rights(c, &a);
+	if (a.rc == RC_ACCES && c->answered)
+		refusal_of_work(m, c);
 	if ((a.rc == RC_OK || a.rc == RC_QUEUED) && a.result.kind != wire_op_result(c->op))
 		a.rc = RC_BAD_MESSAGE;
 	c->then(m, c, &a);
@@ -269,6 +271,8 @@ answer(struct mount *m, struct call *c, enum mount_reply_kind kind, int error)
 		RB_REMOVE(call_patience, &m->calls.interrupted, c);
 	c->interrupted = false;
 	metrics_replied(m, c->event.kind, error);
+	if (error == EACCES)
+		refusal_of_call(m, c);
 	ARRAY_ROOM(u->replies, u->replies_n, u->replies_room);
 	r = &u->replies[u->replies_n++];
 	*r = (struct mount_reply){.call = c->event.call, .kind = kind, .error = error};

@@ -3,7 +3,7 @@
  *
  *   mount         begin and end; the handler of each kind of call
  *   call inode handle version snapshot buffer commit mount_lock stale kernel_cache metrics
- *                                                              see their headers
+ *   refusal                                                    see their headers
  *   namespace     names: lookup, mkdir, unlink, rmdir          rename_call  the atomic replacement
  *   flock, record_lock, attribute_lock                         the three owners of a mount_lock
  *   ephemeral_open  whether this session has a node open       listing      open directories
@@ -30,9 +30,12 @@
 #include "fs/mount/metrics.h"
 #include "fs/mount/mount.h"
 #include "fs/mount/mount_lock.h"
+#include "fs/mount/refusal.h"
 #include "fs/mount/snapshot.h"
 #include "fs/mount/stale.h"
 #include "fs/mount/version.h"
+
+enum { FLAG_EXEC = 0x20 }; /* the kernel's __FMODE_EXEC: opened to be executed */
 
 struct mount_session {
 	uint64_t id; /* of the handles and locks; 0: none yet */
@@ -61,6 +64,7 @@ struct mount {
 	struct event_streams streams;
 	struct kernel_cache kernel_cache;
 	struct metrics metrics;
+	struct refusals refusals;
 };
 
 /* A copy of `b` that lives until the next step. */

@@ -4,8 +4,6 @@
 #include <sys/stat.h>
 #include "fs/mount/internal.h"
 
-enum { FLAG_EXEC = 0x20 }; /* the kernel's __FMODE_EXEC: opened to be executed */
-
 static int
 open_denied(const struct attr *a, int flags)
 {

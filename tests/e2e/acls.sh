@@ -223,6 +223,38 @@ case_a_descriptor_keeps_its_rights() {
 	denied 4002 "cat '$d/f'"
 }
 
+# A mount of its own, whose log is a file.
+case_the_log_names_what_was_missing() {
+	local m=$work/logged log=$work/logged.log daemon
+	mkdir "$m"
+	"$LSFS" -f -o allow_other --standalone "$work/logged.data" "$m" 2> "$log" &
+	daemon=$!
+	wait_until "it is mounted" mountpoint -q "$m"
+	echo admin > "$m/acl/team"
+	mkdir "$m/d"
+	touch "$m/d/f"
+	setfattr -n user.ls.acl.write -v team "$m/d/f"
+	denied 4001 "echo x > '$m/d/f'"
+	setfattr -n user.ls.acl.write -v team "$m/d"
+	denied 4001 "touch '$m/d/new'"
+	setfattr -n user.ls.acl.read -v team "$m/d"
+	denied 4001 "ls '$m/d'"
+	as 4001 test ! -w "$m/d/f"
+	wait_until "all is told" has_lines 3 "$log" "is refused"
+	local who="is refused: the ACL team gives admin/alice no right to"
+	grep -qx "lsfs: /ls/[^/]*/d/f: open $who write" "$log"
+	grep -qx "lsfs: /ls/[^/]*/d: create $who write" "$log"
+	grep -qx "lsfs: /ls/[^/]*/d: opendir $who read" "$log"
+	local _
+	for _ in $(seq 40); do denied 4001 "ls '$m/d'"; done
+	is "$(grep -c "is refused" "$log")" 10
+	limit 10 umount "$m"
+	wait $daemon
+}
+
+# has_lines N FILE TEXT
+has_lines() { [ "$(grep -c -- "$3" "$2")" -eq "$1" ]; }
+
 case_a_new_name_counts_at_once() {
 	touch "$m/named"
 	setfattr -n user.ls.acl.write -v only-alice "$m/named"

@@ -33,7 +33,8 @@ bench_new(const struct mount_config *config)
 	b->client.status = (struct client_status){.state = CLIENT_SAFE,
 	                                          .session = b->session,
 	                                          .epoch = 1,
-	                                          .master = 1};
+	                                          .master = 1,
+	                                          .principal = "ann"};
 	b->now = (mono_t){SECOND_NS};
 	b->client.status.lease_end = mono_add(b->now, span_s(12));
 	b->mount = mount_new(config, &b->client);
