@@ -7,6 +7,7 @@
 #include <time.h>
 #include "cell/base/mono.h"
 #include "cell/base/rc.h"
+#include "cell/config/identity.h"
 #include "cell/sys/clock.h"
 #include "cell/sys/log.h"
 #include "ctl/ask.h"
@@ -14,17 +15,38 @@
 
 enum { BUSY_S = 10, BUSY_AGAIN_MS = 100 };
 
+static bool
+has_replicas(const struct cell_admin *o)
+{
+	if (cell_file_is_standalone(&o->cell_file))
+		log_error("%s: a cell in one process has no replicas to operate on", o->file);
+	return !cell_file_is_standalone(&o->cell_file);
+}
+
 bool
 cell_admin_begin(const struct ctl *ctl, struct cell_admin *o)
 {
 	memset(o, 0, sizeof *o);
-	if (!cell_find(ctl, o->file, &o->cell_file))
-		return false;
-	if (cell_file_is_standalone(&o->cell_file)) {
-		log_error("%s: a cell in one process has no replicas to operate on", o->file);
-		return false;
-	}
-	return cell_key(ctl, o->file, &o->key) && ask_members(&o->cell_file, &o->key);
+	return cell_find(ctl, o->file, &o->cell_file) && has_replicas(o) &&
+	       cell_key(ctl, o->file, &o->key) && ask_members(&o->cell_file, &o->key);
+}
+
+bool
+cell_admin_begin_on_host(const char *directory, struct cell_admin *o)
+{
+	struct identity identity;
+	char why[512] = "";
+	bool ok;
+
+	memset(o, 0, sizeof *o);
+	snprintf(o->file, sizeof o->file, "%.*s/cell.conf", PATH_MAX - 16, directory);
+	ok = identity_read(directory, &identity, why, sizeof why);
+	if (!ok)
+		log_error("%s", why);
+	o->cell_file = identity.cell_file;
+	o->key = identity.pair;
+	identity_forget(&identity);
+	return ok && has_replicas(o) && ask_members(&o->cell_file, &o->key);
 }
 
 void

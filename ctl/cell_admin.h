@@ -17,6 +17,9 @@ struct cell_admin {
 /* Finds the cell and the key, and asks for the members. False after an error message, also for a
  * cell in one process, which has no operators' commands. */
 bool cell_admin_begin(const struct ctl *ctl, struct cell_admin *o);
+/* The same on the host of a replica, with the files in its data directory: as that replica, which
+ * may only recover an administrator. */
+bool cell_admin_begin_on_host(const char *directory, struct cell_admin *o);
 /* Wipes the key from memory. */
 void cell_admin_end(struct cell_admin *o);
 

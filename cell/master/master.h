@@ -75,7 +75,8 @@ void master_begin(struct master *m, struct master_clock c, uint64_t epoch, struc
 void master_end(struct master *m, uint8_t master, struct master_update *u);
 
 /* A client has connected. `conn` is its number, never used before; `principal` is copied, and so is
- * the key by which it has proved that (empty: a client in this process). */
+ * the key by which it has proved that (empty: a client in this process). An empty principal has no
+ * right: it is the holder of a member's key. */
 void master_connected(struct master *m, uint64_t conn, struct bytes principal, struct bytes key);
 /* The connection was closed. */
 void master_disconnected(struct master *m, uint64_t conn);
@@ -100,6 +101,9 @@ void master_send_members(struct master *m, uint64_t conn, struct master_update *
 /* The principal of the client on the connection; false when that is closed, or the principal was
  * removed. The views are the tree's. */
 bool master_principal(struct master *m, uint64_t conn, struct tree_principal *principal);
+/* True if the client on the connection has the key of a member: it is an operator on the host of a
+ * replica. */
+bool master_of_member(struct master *m, uint64_t conn);
 /* A principal was removed, while the master does not serve: closes its connections. */
 void master_principal_removed(struct master *m, struct bytes principal, struct master_update *u);
 /* Begins to end the session, while the master serves: its locks keep their lock-delays if

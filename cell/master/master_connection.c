@@ -123,6 +123,14 @@ master_principal(struct master *m, uint64_t conn, struct tree_principal *princip
 	return c != NULL && m_connection_principal(m, c, principal);
 }
 
+bool
+master_of_member(struct master *m, uint64_t conn)
+{
+	const struct m_connection *c = m_connection_find(m, conn);
+
+	return c != NULL && c->principal.len == 0 && tree_has_member_key(m->tree, c->key);
+}
+
 void
 m_connection_attach(struct master *m, struct m_connection *c, struct m_session *s)
 {

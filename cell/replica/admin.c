@@ -9,7 +9,9 @@
  *   DESTROY_SESSION       answered when the session has ended
  *   SET                   answered when the setting is in force at the master
  *   ADD, REMOVE_PRINCIPAL answered when the principal is there, or gone; the sessions of one that
- *                         is gone end behind that */
+ *                         is gone end behind that
+ *   RECOVER_PRINCIPAL     likewise, when the principal has the key; by the holder of a member's
+ *                         key, which may do nothing else */
 #include <stdlib.h>
 #include "cell/base/memory.h"
 #include "cell/base/must.h"
@@ -125,15 +127,19 @@ admin_setting(struct replica *r, struct admin_request *o)
 }
 
 static const char *
-principal_refusal(enum rc rc)
+principal_refusal(enum operation what, enum rc rc)
 {
+	const bool recovers = what == OPERATION_RECOVER_PRINCIPAL;
+
 	switch (rc) {
 	case RC_EXIST:
-		return "the name or the key is in use";
+		return recovers ? "another principal has this key"
+		                : "the name or the key is in use";
 	case RC_NOENT:
 		return "no such principal";
 	case RC_PERM:
-		return "no administrator would be left (see the file acl/admin)";
+		return recovers ? "the principal is no administrator (see the file acl/admin)"
+		                : "no administrator would be left (see the file acl/admin)";
 	case RC_FULL:
 		return "there are too many principals";
 	default:
@@ -148,30 +154,45 @@ principal_settled(const struct replica *r, const struct admin_request *o)
 	struct tree_principal p;
 	const bool there = tree_principal(r->tree, o->asked.name, &p);
 
-	if (o->asked.what == OPERATION_ADD_PRINCIPAL)
-		return there && bytes_equal(p.key, o->asked.key);
-	return !there && o->proposed;
+	if (o->asked.what == OPERATION_REMOVE_PRINCIPAL)
+		return !there && o->proposed;
+	return there && bytes_equal(p.key, o->asked.key);
+}
+
+static struct op
+principal_op(const struct msg_operate *m)
+{
+	switch (m->what) {
+	case OPERATION_ADD_PRINCIPAL:
+		return (struct op){.code = OP_add_principal, .add_principal = {m->name, m->key}};
+	case OPERATION_REMOVE_PRINCIPAL:
+		return (struct op){.code = OP_remove_principal, .remove_principal = {m->name}};
+	default:
+		must(m->what == OPERATION_RECOVER_PRINCIPAL);
+		return (struct op){.code = OP_rekey_principal,
+		                   .rekey_principal = {m->name, m->key}};
+	}
 }
 
 /* The command is decided again until the principal is there, or gone, or that can't be. */
 static void
 admin_principal(struct replica *r, struct admin_request *o)
 {
-	const bool add = o->asked.what == OPERATION_ADD_PRINCIPAL;
-	struct op op = {.code = OP_remove_principal, .remove_principal = {o->asked.name}};
-	enum rc rc;
+	static const char *const becomes[] = {
+	    [OPERATION_ADD_PRINCIPAL] = "added",
+	    [OPERATION_REMOVE_PRINCIPAL] = "removed",
+	    [OPERATION_RECOVER_PRINCIPAL] = "given another key, from a replica's host",
+	};
+	const struct op op = principal_op(&o->asked);
+	const enum rc rc = tree_check_principal(r->tree, &op);
 
-	if (add)
-		op = (struct op){.code = OP_add_principal,
-		                 .add_principal = {o->asked.name, o->asked.key}};
-	rc = tree_check_principal(r->tree, &op);
 	if (principal_settled(r, o)) {
 		conclude(r, o, RC_OK, 0, "");
 	} else if (rc != RC_OK) {
-		conclude(r, o, rc, 0, principal_refusal(rc));
+		conclude(r, o, rc, 0, principal_refusal(o->asked.what, rc));
 	} else {
 		NOTICE(r->config.trace, "principal %.*s is to be %s", (int)o->asked.name.len,
-		       (const char *)o->asked.name.data, add ? "added" : "removed");
+		       (const char *)o->asked.name.data, becomes[o->asked.what]);
 		o->under_way = o->proposed = true;
 		r_propose(r, &op);
 	}
@@ -190,11 +211,29 @@ may_operate(const struct replica *r, const struct tree_principal *principal,
 	       s.principal_generation == principal->generation;
 }
 
+/* True if the command was decided as that of an operator on a replica's host, or is for one. */
+static bool
+decide_recovery(struct replica *r, struct admin_request *o)
+{
+	const bool on_host = master_of_member(r->master, o->conn);
+	const bool recovers = o->asked.what == OPERATION_RECOVER_PRINCIPAL;
+
+	if (on_host && recovers)
+		admin_principal(r, o);
+	else if (on_host)
+		conclude(r, o, RC_PERM, 0, "with a replica's key principals are recovered only");
+	else if (recovers)
+		conclude(r, o, RC_PERM, 0, "not with the key of a replica");
+	return on_host || recovers;
+}
+
 static void
 decide(struct replica *r, struct admin_request *o)
 {
 	struct tree_principal principal;
 
+	if (decide_recovery(r, o))
+		return;
 	if (!master_principal(r->master, o->conn, &principal)) {
 		R_TRACE(
 		    r,
@@ -286,7 +325,7 @@ static bool
 is_decided_again(enum operation what)
 {
 	return what == OPERATION_SET || what == OPERATION_ADD_PRINCIPAL ||
-	       what == OPERATION_REMOVE_PRINCIPAL;
+	       what == OPERATION_REMOVE_PRINCIPAL || what == OPERATION_RECOVER_PRINCIPAL;
 }
 
 /* The command that was applied may be another one: so each is decided again. */
@@ -304,7 +343,8 @@ look_at_answer(struct replica *r, enum op_code op)
 {
 	if (op == OP_set_members)
 		r_member_list_settled(r);
-	else if (op == OP_set_setting || op == OP_add_principal || op == OP_remove_principal)
+	else if (op == OP_set_setting || op == OP_add_principal || op == OP_remove_principal ||
+	         op == OP_rekey_principal)
 		decide_again(r);
 }
 

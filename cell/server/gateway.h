@@ -18,7 +18,8 @@ struct gateway;
 /* Called from within gateway_opened, gateway_frame and gateway_closed only. */
 struct gateway_callbacks {
 	void (*peer)(void *user, uint8_t replica, struct bytes frame);
-	/* Fills in the name of the principal that has this key. RC_PERM: there is none;
+	/* Fills in the name of the principal that has this key; none, if a member has it. RC_PERM:
+	 * there is neither;
 	 * RC_NOT_MASTER: none is known here, but this replica may not have heard of it yet. */
 	enum rc (*principal)(void *user, const uint8_t key[NOISE_KEY], struct bytes *name);
 	void (*connected)(void *user, uint64_t conn, struct bytes principal, struct bytes key);

@@ -307,7 +307,8 @@ server_transfer_send(void *user, uint8_t replica, uint64_t conn, struct bytes fr
 }
 
 /* Before its first epoch a replica has no principals, and lets the administrator of its cell file
- * in, who may want to see why it has none. */
+ * in, who may want to see why it has none. The holder of a member's key is no principal: it has no
+ * name. */
 static enum rc
 principal_of_key(void *user, const uint8_t key[NOISE_KEY], struct bytes *name)
 {
@@ -320,10 +321,14 @@ principal_of_key(void *user, const uint8_t key[NOISE_KEY], struct bytes *name)
 	if (tree_epoch(tree) == 0 && cell_file->has_admin &&
 	    memcmp(cell_file->admin_public, key, NOISE_KEY) == 0)
 		return RC_OK;
-	if (!tree_principal_of_key(tree, (struct bytes){key, NOISE_KEY}, &p))
-		return replica_serving(s->replica, now_of(s)) ? RC_PERM : RC_NOT_MASTER;
-	*name = p.name;
-	return RC_OK;
+	if (tree_principal_of_key(tree, (struct bytes){key, NOISE_KEY}, &p)) {
+		*name = p.name;
+		return RC_OK;
+	}
+	*name = (struct bytes){0};
+	if (tree_has_member_key(tree, (struct bytes){key, NOISE_KEY}))
+		return RC_OK;
+	return replica_serving(s->replica, now_of(s)) ? RC_PERM : RC_NOT_MASTER;
 }
 
 static void

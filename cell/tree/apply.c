@@ -115,6 +115,8 @@ decide_for_master(struct execution *x, const struct op *op, struct result *r)
 		return apply_add_principal(x, &op->add_principal);
 	case OP_remove_principal:
 		return apply_remove_principal(x, &op->remove_principal);
+	case OP_rekey_principal:
+		return apply_rekey_principal(x, &op->rekey_principal);
 	case OP_check_digest:
 		return apply_check_digest(x, &op->check_digest);
 	case OP_restore:

@@ -327,6 +327,18 @@ tree_member_after(const struct tree *t, uint8_t id, struct member *member)
 	return false;
 }
 
+bool
+tree_has_member_key(const struct tree *t, struct bytes key)
+{
+	for (size_t i = 0; i < t->members.n; i++) {
+		const struct member *m = &t->members.rows[i].member;
+
+		if (m->role != MEMBER_REMOVED && bytes_equal(m->key, key))
+			return true;
+	}
+	return false;
+}
+
 uint64_t
 tree_members_version(const struct tree *t)
 {

@@ -197,13 +197,52 @@ apply_remove_principal(struct execution *x, const struct op_remove_principal *o)
 	return RC_OK;
 }
 
+static enum rc
+check_rekeying(const struct tree *t, const struct op_rekey_principal *o)
+{
+	const struct principal *p = principal_named(t, o->name), *other;
+
+	if (!principal_sound(o->name, o->key) || o->key.len == 0)
+		return RC_INVAL;
+	if (p == NULL)
+		return RC_NOENT;
+	if (!tree_is_admin(t, o->name))
+		return RC_PERM;
+	other = principal_of_key(t, o->key);
+	return other == NULL || other == p ? RC_OK : RC_EXIST;
+}
+
+/* With the key the generation is another one: nothing of the former key's owner goes on. */
+enum rc
+apply_rekey_principal(struct execution *x, const struct op_rekey_principal *o)
+{
+	const enum rc rc = check_rekeying(x->tree, o);
+	struct principal *p = principal_named(x->tree, o->name);
+
+	if (rc != RC_OK || bytes_equal(p->key, o->key))
+		return rc;
+	if (principal_find(x->tree, x->index) != NULL)
+		return RC_INVAL;
+	note_removed(x, p);
+	principal_remove(x->tree, p);
+	principal_add(x->tree, x->index, o->name, o->key);
+	return RC_OK;
+}
+
 /* ---- reads ---- */
 
 enum rc
 tree_check_principal(const struct tree *t, const struct op *op)
 {
-	return op->code == OP_add_principal ? check_adding(t, &op->add_principal)
-	                                    : check_removing(t, &op->remove_principal);
+	switch (op->code) {
+	case OP_add_principal:
+		return check_adding(t, &op->add_principal);
+	case OP_remove_principal:
+		return check_removing(t, &op->remove_principal);
+	default:
+		must(op->code == OP_rekey_principal);
+		return check_rekeying(t, &op->rekey_principal);
+	}
 }
 
 static bool

@@ -186,8 +186,11 @@ struct tree_outcome {
  *   is new or restored), the key becomes that of the principal `admin`; one that another principal
  *   has: RC_INVAL.
  * - add_principal: there with that key: RC_OK; the name or the key is in use: RC_EXIST;
-X
+ *   LIMIT_PRINCIPALS: RC_FULL. Its generation is `index`.
+ * - remove_principal: RC_NOENT; RC_PERM when no administrator would be left that /acl/admin
  *   names. Its sessions stay until the master ends them, but with no right.
+ * - rekey_principal: of an administrator (RC_NOENT, RC_PERM), whose key is another one then, and
+ *   its generation `index`: its sessions are as those of a removed one. Another's key: RC_EXIST.
  * - set_setting: a value outside its limits, or one that contradicts the others: RC_RANGE. A
  *   promise that is lowered keeps its `longest`, since `index`; settle_setting, which names that
  *   index, ends it.
@@ -287,6 +290,8 @@ struct wire_list tree_members(const struct tree *t, struct buffer *packed);
 /* The first member with an id above `id`; false when there is none. The views are valid until the
  * next apply. */
 bool tree_member_after(const struct tree *t, uint8_t id, struct member *member);
+/* True if a member, not a removed one, has this key. */
+bool tree_has_member_key(const struct tree *t, struct bytes key);
 /* Index of the entry that made the list; 0: the first list. */
 uint64_t tree_members_version(const struct tree *t);
 /* The answer of tree_apply to this operation now, alone in its entry. */
@@ -311,7 +316,7 @@ bool tree_principal(const struct tree *t, struct bytes name, struct tree_princip
 bool tree_principal_of_key(const struct tree *t, struct bytes key, struct tree_principal *p);
 /* The first principal with a name greater than `name`; false when there is none. */
 bool tree_principal_after(const struct tree *t, struct bytes name, struct tree_principal *p);
-/* The answer of tree_apply to this add_principal or remove_principal now. */
+/* The answer of tree_apply to this add_principal, remove_principal or rekey_principal now. */
 enum rc tree_check_principal(const struct tree *t, const struct op *op);
 /* True if there is such a principal, and /acl/admin names it or `*`. */
 bool tree_is_admin(const struct tree *t, struct bytes principal);

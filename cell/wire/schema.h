@@ -282,6 +282,8 @@ enum { WIRE_MINOR = 0 };
 #define WIRE_op_lengthen_promise(F) F(u8, setting, 0) F(u64, longest, 0)
 #define WIRE_op_add_principal(F) F(text, name, LIMIT_PRINCIPAL) F(bytes, key, 32)
 #define WIRE_op_remove_principal(F) F(text, name, LIMIT_PRINCIPAL)
+#define WIRE_op_rekey_principal(F) /* of an administrator, which has lost its key */         \
+	F(text, name, LIMIT_PRINCIPAL) F(bytes, key, 32)
 #define WIRE_op_check_digest(F) /* the digest that a quorum of replicas computed at `index` */ \
 	F(u64, index, 0) F(u64, digest, 0)
 #define WIRE_op_restore(F) /* a new cell from a copy: every counter grows by this */    \
@@ -332,7 +334,8 @@ enum { WIRE_MINOR = 0 };
 	M(75, finish_session, MASTER, NORMAL, none)                                           \
 	M(76, lengthen_promise, MASTER, NORMAL, none)                                         \
 	M(77, add_principal, MASTER, NORMAL, none)                                            \
-	M(78, remove_principal, MASTER, NORMAL, none)
+	M(78, remove_principal, MASTER, NORMAL, none)                                         \
+	M(79, rekey_principal, MASTER, NORMAL, none)
 
 /* ---- results: in a reply whose code is RC_OK (acquired: or RC_QUEUED) ---- */
 
@@ -469,7 +472,7 @@ enum { WIRE_MINOR = 0 };
 	F(u8, what, 0)                  /* enum operation */                                      \
 	F(u64, id, 0)                   /* of the replica or session; TRANSFER: 0: any replica */ \
 	F(text, address, LIMIT_ADDRESS) /* ADD_REPLICA */                                         \
-	F(bytes, key, 32)               /* of the replica or principal to be added */             \
+	F(bytes, key, 32)               /* the new one of the replica or principal */             \
 	F(u8, keep_delay, 0)            /* DESTROY_SESSION: 1: its locks keep their delays */     \
 	F(text, name, LIMIT_NAME)       /* of the setting or principal */                         \
 	F(u64, value, 0)                /* SET */

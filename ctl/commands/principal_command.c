@@ -1,4 +1,5 @@
-/* principal: adds a principal to a cell, removes one, or lists all. */
+/* principal: adds a principal to a cell, removes one, lists all; or gives an administrator that has
+ * lost its key another one. */
 #include <jansson.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,6 +9,8 @@
 #include "cell/wire/codec.h"
 #include "ctl/ask.h"
 #include "ctl/cell_admin.h"
+
+enum { OPT_DIR = 256 };
 
 /* A list of principals that is extended by each answer. */
 struct listing {
@@ -118,15 +121,17 @@ check(int argc, char **argv, struct msg_operate *what, uint8_t key[NOISE_KEY])
 	    {"list", 0, 0},
 	    {"add", 2, OPERATION_ADD_PRINCIPAL},
 	    {"remove", 1, OPERATION_REMOVE_PRINCIPAL},
+	    {"recover", 2, OPERATION_RECOVER_PRINCIPAL},
 	};
+	enum { KINDS = sizeof kinds / sizeof *kinds };
 	size_t i = 0;
 
 	if (argc == 0)
-		return usage("list, add or remove", "needed");
-	while (i < 3 && strcmp(argv[0], kinds[i].word) != 0)
+		return usage("list, add, remove or recover", "needed");
+	while (i < KINDS && strcmp(argv[0], kinds[i].word) != 0)
 		i++;
-	if (i == 3)
-		return usage(argv[0], "neither list, add nor remove");
+	if (i == KINDS)
+		return usage(argv[0], "neither list, add, remove nor recover");
 	if (argc - 1 != kinds[i].arguments)
 		return usage(argv[0], "wrong number of arguments");
 	what->what = (uint8_t)kinds[i].what;
@@ -141,31 +146,62 @@ check(int argc, char **argv, struct msg_operate *what, uint8_t key[NOISE_KEY])
 	return 0;
 }
 
+/* With a data directory the command is an operator's on the host of a replica. */
 static int
-run(struct ctl *ctl, int argc, char **argv)
+check_directory(const struct msg_operate *what, const char *directory)
 {
-	struct msg_operate what = {0};
-	uint8_t key[NOISE_KEY];
-	struct cell_admin o;
-	int rc;
+	const bool recovers = what->what == OPERATION_RECOVER_PRINCIPAL;
 
-	if (!ctl_scan(ctl, argc, argv))
-		return CTL_USAGE;
-	if (ctl->help)
-		return CTL_OK;
-	rc = check(argc - optind, argv + optind, &what, key);
-	if (rc != 0)
-		return rc;
-	rc = CTL_FAILED;
-	if (cell_admin_begin(ctl, &o))
-		rc = what.what == 0 ? list(ctl, &o) : operate(&o, &what);
+	if (recovers && (directory == NULL || directory[0] == '\0'))
+		return usage("--dir", "needed");
+	if (!recovers && directory != NULL)
+		return usage("--dir", "only for recover");
+	return 0;
+}
+
+static int
+run_one(const struct ctl *ctl, const struct msg_operate *what, const char *directory)
+{
+	struct cell_admin o;
+	int rc = CTL_FAILED;
+	const bool ok =
+	    directory != NULL ? cell_admin_begin_on_host(directory, &o) : cell_admin_begin(ctl, &o);
+
+	if (ok)
+		rc = what->what == 0 ? list(ctl, &o) : operate(&o, what);
 	cell_admin_end(&o);
 	return rc;
 }
 
+static int
+run(struct ctl *ctl, int argc, char **argv)
+{
+	static const struct option longs[] = {
+	    {"dir", required_argument, NULL, OPT_DIR},
+	    CTL_LONG_OPTIONS,
+	};
+	struct msg_operate what = {0};
+	const char *directory = NULL;
+	uint8_t key[NOISE_KEY];
+	int letter, rc;
+
+	while ((letter = getopt_long(argc, argv, "h", longs, NULL)) != -1) {
+		if (letter == OPT_DIR)
+			directory = optarg;
+		else if (!ctl_option(ctl, letter))
+			return CTL_USAGE;
+	}
+	if (ctl->help)
+		return CTL_OK;
+	rc = check(argc - optind, argv + optind, &what, key);
+	if (rc == 0)
+		rc = check_directory(&what, directory);
+	return rc != 0 ? rc : run_one(ctl, &what, directory);
+}
+
 const struct ctl_command principal_command = {
     "principal",
-    "list | add NAME PUBLICKEY | remove NAME",
-    "lists the principals of a cell; adds one; removes one and ends its sessions",
+    "list | add NAME PUBLICKEY | remove NAME | recover NAME PUBLICKEY --dir DATADIR",
+    "lists the principals of a cell; adds one, removes one; gives an administrator a new key",
     run,
 };

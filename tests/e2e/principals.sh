@@ -37,7 +37,7 @@ case_refused() {
 	one_line 2 "not a principal's name" "${as_admin[@]}" principal add b/b \
 		"$(cat "$work/ann.pub")"
 	one_line 2 "wrong number" "${as_admin[@]}" principal add bob
-	one_line 2 "neither list, add nor remove" "${as_admin[@]}" principal rename ann bob
+	one_line 2 "neither list, add, remove nor recover" "${as_admin[@]}" principal rename ann bob
 }
 
 # The next master, which has not seen the open, lets it go on.
@@ -89,6 +89,57 @@ case_added_again() {
 	mount_as_ann
 	is "$(cat "$m2/hers")" hers
 	limit 5 umount "$m2"
+}
+
+recover=("$LSCTL" principal recover)
+new_key() { "$LSCTL" key show "$work/new.key"; }
+
+# The administrator's key is lost. An operator on the host of a replica, master or not, gives it
+# another one; what the former key had ends, and the key is unknown from then on.
+case_recovered() {
+	mv "$cell/admin.key" "$work/lost.key"
+	"$LSCTL" key generate "$work/new.key" admin > /dev/null
+	one_line 1 "does not know this key" "$LSCTL" --cell "$cell/dc1.conf" \
+		--key "$work/new.key" session list
+	limit 30 "${recover[@]}" admin "$(new_key)" --dir "$cell/2"
+	limit 30 "${recover[@]}" admin "$(new_key)" --dir "$cell/3" # again
+	mv "$work/new.key" "$cell/admin.key"
+	is "$(cell_ctl principal list | cut -d ' ' -f 1 | xargs)" "admin ann"
+	one_line 1 "does not know this key" "$LSCTL" --cell "$cell/dc1.conf" \
+		--key "$work/lost.key" session list
+	wait_until "the session is over" grep -q "^state: expired" "$m/.cell/status"
+	limit 10 umount "$m"
+	limit 30 "$LSFS" -o "key=$cell/admin.key" "$cell/dc1.conf" "$m"
+	is "$(cat "$m/hers")" hers
+	grep -rqh "principal admin is to be given another key" --include=*log "$cell"
+}
+
+# A replica's key recovers an administrator, and does nothing else; no other key does.
+case_not_recovered() {
+	local key follower forged=$work/forged
+	"$LSCTL" key generate "$work/new.key" admin > /dev/null
+	key=$(new_key)
+	one_line 1 "is no administrator" "${recover[@]}" ann "$key" --dir "$cell/1"
+	one_line 1 "no such principal" "${recover[@]}" bob "$key" --dir "$cell/1"
+	one_line 1 "another principal has" "${recover[@]}" admin "$(cat "$work/ann.pub")" \
+		--dir "$cell/1"
+	one_line 2 "not a public key" "${recover[@]}" admin x --dir "$cell/1"
+	one_line 2 "needed" "${recover[@]}" admin "$key"
+	one_line 2 "only for recover" "$LSCTL" principal list --dir "$cell/1"
+	one_line 1 "Permission denied" setpriv --reuid 4001 --regid 4001 --clear-groups \
+		"${recover[@]}" admin "$key" --dir "$cell/1"
+
+	# With the files of another cell, and with a key that is no replica's.
+	"$LSCTL" cell create dc1 --dir "$work/other" --replica "127.0.0.1:$(free_port)" > /dev/null
+	one_line 1 "does not answer" "${recover[@]}" admin "$key" --dir "$work/other/1"
+	mkdir "$forged"
+	cp "$cell/1/cell.conf" "$cell/1/signing.key" "$work/other/1/replica.key" "$forged"
+	one_line 1 "none of the replicas" "${recover[@]}" admin "$key" --dir "$forged"
+	follower=$(($(master) % 3 + 1))
+	sed "s/$("$LSCTL" key show "$cell/$follower/replica.key")/$("$LSCTL" key show \
+		"$forged/replica.key")/" "$cell/dc1.conf" > "$forged/cell.conf"
+	one_line 1 "does not know this key" "${recover[@]}" admin "$key" --dir "$forged"
+	is "$(cell_ctl principal list | cut -d ' ' -f 1 | xargs)" "admin ann"
 }
 
 # A replica that was away learns of it with the log.

@@ -193,6 +193,9 @@ decide_unseen(struct sim *s, const struct op *op)
 	case OP_remove_principal:
 		model_remove_principal(&s->model, op->remove_principal.name);
 		return;
+	case OP_rekey_principal:
+		model_end_rights(&s->model, op->rekey_principal.name);
+		return;
 	default:
 		sim_fail(s, "the model does not know %s", wire_op_name(op->code));
 	}

@@ -186,6 +186,7 @@ enum rc model_set_acl(struct sim *s, struct item *it, const struct op_set_acl *o
 /* The commands on principals: the sessions of one that is removed have no rights any more. */
 void model_add_principal(struct model *m, struct bytes name);
 void model_remove_principal(struct model *m, struct bytes name);
+void model_end_rights(struct model *m, struct bytes name);
 /* Would an administrator be left? */
 bool model_keeps_admin(const struct model *m, const struct item *it, struct bytes contents);
 /* An acquire was refused before the log: did its subject have no right then? */

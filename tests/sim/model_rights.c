@@ -235,6 +235,14 @@ model_add_principal(struct model *m, struct bytes name)
 }
 
 void
+model_end_rights(struct model *m, struct bytes name)
+{
+	for (size_t i = 0; i < m->sessions_n; i++)
+		if (bytes_equal(bytes_of(m->sessions[i].principal), name))
+			m->sessions[i].principal[0] = '\0';
+}
+
+void
 model_remove_principal(struct model *m, struct bytes name)
 {
 	const size_t at = principal_at(m, name);
@@ -242,9 +250,7 @@ model_remove_principal(struct model *m, struct bytes name)
 	if (at == m->principals_n)
 		return;
 	m->principals[at] = m->principals[--m->principals_n];
-	for (size_t i = 0; i < m->sessions_n; i++)
-		if (bytes_equal(bytes_of(m->sessions[i].principal), name))
-			m->sessions[i].principal[0] = '\0';
+	model_end_rights(m, name);
 }
 
 bool

@@ -58,6 +58,7 @@ operate_question(struct player *p, struct script *w, const char *word, struct ms
 	                                         [OPERATION_SET] = "set",
 	                                         [OPERATION_ADD_PRINCIPAL] = "add-principal",
 	                                         [OPERATION_REMOVE_PRINCIPAL] = "remove-principal",
+	                                         [OPERATION_RECOVER_PRINCIPAL] = "recover",
 	                                         [UNKNOWN] = "juggle"};
 
 	m->what = (uint8_t)script_choice(w, word, operations, UNKNOWN + 1);
@@ -74,6 +75,7 @@ operate_question(struct player *p, struct script *w, const char *word, struct ms
 		break;
 	case OPERATION_ADD_PRINCIPAL:
 	case OPERATION_REMOVE_PRINCIPAL:
+	case OPERATION_RECOVER_PRINCIPAL:
 		principal_question(w, m);
 		break;
 	case UNKNOWN:
@@ -118,6 +120,7 @@ operator_command(struct player *p, struct script *w)
 	struct question *q;
 	struct message m;
 	uint64_t at = 0;
+	uint8_t seat = SEAT_ADMIN;
 
 	if (script_take(w, "leaves")) {
 		for (int i = 0; i < QUESTIONS_MAX; i++)
@@ -129,9 +132,11 @@ operator_command(struct player *p, struct script *w)
 	*q = (struct question){0};
 	if (script_take(w, "at"))
 		at = script_number(w);
+	if (script_take(w, "replica"))
+		seat = (uint8_t)script_number(w);
 	q->limits = script_take(w, "limits");
 	m = q->limits ? (struct message){.code = MSG_status_request} : question(p, w, &q->body);
-	q->conn = player_connect(p, SCRIPTED, (int)at, SEAT_ADMIN);
+	q->conn = player_connect(p, SCRIPTED, (int)at, seat);
 	q->asked = m.code;
 	wire_put_frame(&frame, &m);
 	must(!frame.failed);

@@ -18,7 +18,9 @@
  *   list 2                      the members that it connects to
  *   speaks 2 1                  from its next start the program of a replica speaks minor version 1
  *   show log | all              also the entries of the log as they take effect; all traces
- *   operator: [at 2] add | remove 4 | transfer 2 | set session_lease 6000 | end a [keep] |
+ *   operator: [at 2] [replica 3: with its key]
+ *                    add | remove 4 | transfer 2 | set session_lease 6000 | end a [keep] |
+ *                    recover admin [new key] |
  *                    add-principal ann [other key] | remove-principal ann |
  *                    sessions | locks | members | settings | status | limits | principals
  *   operator: leaves            hangs up, without an answer

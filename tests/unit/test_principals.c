@@ -66,6 +66,12 @@ add_key(struct fixture *f, const char *name, uint8_t first, size_t len)
 	return run(f, 0, OP(add_principal, .name = bytes_of(name), .key = {key, len}));
 }
 
+static enum rc
+rekey(struct fixture *f, const char *name, struct bytes key)
+{
+	return run(f, 0, OP(rekey_principal, .name = bytes_of(name), .key = key));
+}
+
 TREE_TEST(test_principals)
 {
 	struct fixture *f = *state;
@@ -138,6 +144,34 @@ TREE_TEST(test_an_administrator_is_left)
 	add_principal(f, "ann", 1);
 	assert_int_equal(remove_principal(f, "admin"), RC_OK);
 	assert_int_equal(remove_principal(f, "ann"), RC_PERM);
+}
+
+/* An administrator gets another key; nothing of the former key's owner goes on. */
+TREE_TEST(test_an_administrator_is_recovered)
+{
+	static const uint8_t keys[3][32] = {{1}, {2}, {3}};
+	const struct bytes first = {keys[0], 32}, second = {keys[1], 32};
+	struct fixture *f = *state;
+	struct tree_principal p;
+	const uint64_t former = principal_generation(f, "admin");
+
+	add_principal(f, "ann", 3);
+	assert_int_equal(rekey(f, "bob", first), RC_NOENT);
+	assert_int_equal(rekey(f, "ann", first), RC_PERM);
+	assert_int_equal(rekey(f, "admin", (struct bytes){keys[0], 31}), RC_INVAL);
+	assert_true(tree_principal(f->tree, bytes_of("ann"), &p));
+	assert_int_equal(rekey(f, "admin", p.key), RC_EXIST);
+	assert_int_equal(principal_generation(f, "admin"), former);
+	assert_int_equal(rekey(f, "admin", first), RC_OK);
+	assert_int_equal(noted(f, TREE_PRINCIPAL_REMOVED)->principal, former);
+	assert_true(tree_principal_of_key(f->tree, first, &p));
+	assert_true(bytes_equal(p.name, bytes_of("admin")));
+	assert_true(p.generation > former);
+	assert_int_equal(rekey(f, "admin", first), RC_OK);
+	assert_int_equal(principal_generation(f, "admin"), p.generation);
+	assert_int_equal(rekey(f, "admin", second), RC_OK);
+	assert_false(tree_principal_of_key(f->tree, first, &p));
+	assert_true(is_admin(f, "admin"));
 }
 
 /* Also of one that was restored: its administrator has the key of the new cell file. */

@@ -133,7 +133,7 @@ static const struct {
     {"results.session", "epoch node"},
     {"results.number", "1 2 3 4 delay delay+1 id id+1 32bit 33bit most -1 -2 applied applied+1 "
                        "epoch epoch+1 node node+1 fence fence+1"},
-    {"results.op", "1 2 3 4 epoch epoch+1"},
+    {"results.op", "1 2 3 4 epoch epoch+1 fence"},
     {"results.rc",
      "1 2 3 4 delay delay+1 id applied applied+1 epoch epoch+1 node node+1 fence fence+1"},
     {"members.id", "3 4 delay delay+1 id epoch epoch+1 node node+1"},

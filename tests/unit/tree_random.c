@@ -339,12 +339,14 @@ random_principal(struct rng *r)
 	static const uint8_t keys[40] = {[32] = 1, 2, 3, 4, 5, 6, 7, 8};
 	static const char *const principals[] = {"me", "you", "them", "us", "admin", "n/a"};
 	const struct bytes name = bytes_of(principals[rng_below(r, 6)]);
+	struct bytes key;
 
 	if (rng_chance(r, 500))
 		return (struct op){.code = OP_remove_principal, .remove_principal = {name}};
-	return (
-	    struct op){.code = OP_add_principal,
-	               .add_principal = {name, {keys + rng_below(r, 9), 32 - rng_chance(r, 50)}}};
+	key = (struct bytes){keys + rng_below(r, 9), 32 - rng_chance(r, 50)};
+	if (bytes_equal(name, bytes_of("admin")))
+		return (struct op){.code = OP_rekey_principal, .rekey_principal = {name, key}};
+	return (struct op){.code = OP_add_principal, .add_principal = {name, key}};
 }
 
 static struct op
