@@ -69,9 +69,10 @@ places_of(struct mount *m, const struct mount_event *e, struct place p[PLACES])
 	case MOUNT_SETXATTR:
 		p[0] = (struct place){node, {0}, needed_for_attribute(e->name)};
 		return 1;
-	default:
+	default: /* a write into contents reads them before */
 		p[0] = (struct place){node, {0}, RIGHT_WRITE};
-		return 1;
+		p[1] = (struct place){node, {0}, RIGHT_READ};
+		return 2;
 	}
 }
 
@@ -250,5 +251,6 @@ refusal_of_work(struct mount *m, const struct call *c)
 {
 	const struct mount_event e = {.kind = MOUNT_WRITE, .ino = c->node};
 
-	begin(m, c, &e);
+	if (c->op != OP_acquire) /* of which the call that waits for it tells */
+		begin(m, c, &e);
 }

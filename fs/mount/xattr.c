@@ -361,6 +361,8 @@ get_heard(struct mount *m, struct call *c, const struct client_answer *a)
 		attribute_find(c->event.name)->show(m, &a->result, &value);
 	if (error == 0 && (value.len == 0 || value.failed))
 		error = ENODATA;
+	if (error == EACCES) /* a sequencer, which only those have that may write */
+		error = ENODATA;
 	if (error)
 		call_status(m, c, error);
 	else
