@@ -1,6 +1,5 @@
 #!/bin/bash
-# Access by ACL: every call of the filesystem, by the principal of the mount and by other local
-# users, with each right granted or not, from the cell and from the cache.
+# Access by ACL on a mount that lets other local users in; rights.sh has every call.
 . "$(dirname "$0")/lib.sh"
 
 # Users of this test only.
@@ -16,7 +15,6 @@ case_up() {
 	start -o allow_other
 	echo admin > "$m/acl/only-admin"
 	printf '# a user of this principal\nadmin/alice\n' > "$m/acl/only-alice"
-	printf 'admin\nadmin/*\n' > "$m/acl/locals"
 }
 
 # as USER COMMAND...
@@ -25,117 +23,6 @@ as() {
 	uid=$(id -u "$1") || uid=$1
 	shift
 	limit 20 setpriv --reuid "$uid" --regid 4001 --clear-groups "$@"
-}
-
-# Each call needs these rights on the node (r, w, c), and fails with EACCES without them; each is
-# made twice, by all users one after the other, so that one's answers are cached for the other.
-case_matrix() {
-	python3 - "$m" <<-'P'
-		import errno, fcntl, itertools, os, sys
-		mount = sys.argv[1]
-		top = mount + "/matrix"
-		USERS = {"admin": 0, "alice": 4001, "bob": 4002, "nobody": 4999}
-		RIGHTS = {"r": "read", "w": "write", "c": "change"}
-
-		def opened(flags):
-		    return lambda n: os.close(os.open(n + "/f", flags))
-		def locked(n):
-		    fd = os.open(n + "/f", os.O_RDONLY)
-		    try:
-		        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-		        fcntl.flock(fd, fcntl.LOCK_UN)
-		    finally:
-		        os.close(fd)
-		def written(n):
-		    with open(n + "/f", "w") as f:
-		        f.write("x")
-		def created(n):
-		    os.close(os.open(n + "/new", os.O_CREAT | os.O_EXCL | os.O_WRONLY))
-		    os.unlink(n + "/new")
-		def made(n):
-		    os.mkdir(n + "/newdir")
-		    os.rmdir(n + "/newdir")
-		def set_acl(n):
-		    name = os.getxattr(n + "/f", "user.ls.acl.change")
-		    os.setxattr(n + "/f", "user.ls.acl.change", name)
-		def lock_attribute(n):
-		    os.setxattr(n + "/f", "user.ls.lock", b"exclusive")
-		    os.setxattr(n + "/f", "user.ls.lock", b"free")
-		def accessed(mode):
-		    def call(n):
-		        if not os.access(n + "/f", mode):
-		            raise OSError(errno.EACCES, "access")
-		    return call
-		CALLS = [
-		    ("", "stat", lambda n: os.stat(n + "/f")),
-		    ("", "getxattr", lambda n: os.getxattr(n + "/f", "user.ls.instance")),
-		    ("r", "open to read", opened(os.O_RDONLY)),
-		    ("w", "open to write", opened(os.O_WRONLY)),
-		    ("rw", "open for both", opened(os.O_RDWR)),
-		    ("w", "open to truncate", opened(os.O_WRONLY | os.O_TRUNC)),
-		    ("w", "write", written),
-		    ("w", "truncate", lambda n: os.truncate(n + "/f", 0)),
-		    ("w", "utime", lambda n: os.utime(n + "/f", ns=(1, 1))),
-		    ("r", "access R_OK", accessed(os.R_OK)),
-		    ("w", "access W_OK", accessed(os.W_OK)),
-		    ("r", "list", lambda n: os.listdir(n)),
-		    ("rw", "flock", locked),
-		    ("w", "lock by attribute", lock_attribute),
-		    ("c", "set an ACL name", set_acl),
-		    ("w", "create and unlink", created),
-		    ("w", "mkdir and rmdir", made),
-		]
-
-		def set_names(n, names):
-		    for right, name in zip(("read", "write", "change"), names):
-		        for node in n + "/f", n:
-		            os.setxattr(node, "user.ls.acl." + right, name.encode())
-
-		# The errno, or 0, of each call in turn, made by that user.
-		def outcomes(uid, n):
-		    r, w = os.pipe()
-		    pid = os.fork()
-		    if pid == 0:
-		        got = []
-		        if uid:
-		            os.setgroups([]); os.setgid(uid); os.setuid(uid)
-		        for _, _, call in CALLS:
-		            try:
-		                call(n)
-		                got.append(0)
-		            except OSError as e:
-		                got.append(e.errno)
-		        os.write(w, repr(got).encode())
-		        os._exit(0)
-		    os.close(w)
-		    text = b""
-		    while piece := os.read(r, 65536):
-		        text += piece
-		    os.close(r)
-		    os.waitpid(pid, 0)
-		    return eval(text)
-
-		os.mkdir(top)
-		wrong = 0
-		lists = list(itertools.product(("only-admin", "only-alice"), repeat=3))
-		lists.append(("locals",) * 3)
-		holders = {"only-admin": ["admin"], "only-alice": ["alice"], "locals": USERS}
-		for number, names in enumerate(lists):
-		    n = top + "/%d" % number
-		    os.mkdir(n)
-		    open(n + "/f", "w").close()
-		    has = {u: {k for k, name in zip("rwc", names) if u in holders[name]}
-		           for u in USERS}
-		    set_names(n, names)
-		    for cycle in range(2):
-		        for user in sorted(USERS, reverse=cycle == 1):
-		            for (needs, what, _), got in zip(CALLS, outcomes(USERS[user], n)):
-		                want = 0 if set(needs) <= has[user] else errno.EACCES
-		                if got != want:
-		                    wrong += 1
-		                    print(names, user, what, "got", got, "expected", want)
-		assert wrong == 0, wrong
-	P
 }
 
 # denied USER SCRIPT
