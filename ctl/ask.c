@@ -27,6 +27,7 @@ struct asking {
 	enum message_code code; /* of the answer */
 	int patience_ms;
 	bool one_suffices; /* after a first answer the others have LINGER_MS */
+	bool on_host;      /* the key is that of a replica on this machine */
 	/* Called with the answer of replicas[i]; true: no further answer is needed. */
 	bool (*take)(struct asking *a, int i, const struct message *m);
 	void *user;
@@ -201,7 +202,8 @@ connect_to(struct asking *a, int i)
 {
 	const struct cell_file_replica *r = &a->cell_file->replicas[i];
 
-	a->conns[i] = transport_connect(a->transport, r->address, CHANNEL_CLIENT, r->public_key);
+	a->conns[i] = transport_connect(a->transport, r->address,
+	                                a->on_host ? CHANNEL_HOST : CHANNEL_CLIENT, r->public_key);
 	a->open++;
 }
 
@@ -469,6 +471,7 @@ take_master(struct asking *a, int i, const struct message *m)
 
 /* The state of a question to the master. */
 struct search {
+	bool on_host;
 	int master;    /* index of the replica that calls itself the master; negative: none does */
 	mono_t heard;  /* when a replica last answered */
 	bool refused;  /* the replicas refuse us for good */
@@ -492,6 +495,7 @@ find_master(struct search *s, const struct cell_file *cell_file, const struct no
 	    .question = &status_request,
 	    .code = MSG_status_reply,
 	    .patience_ms = ASK_PATIENCE_MS,
+	    .on_host = s->on_host,
 	    .take = take_master,
 	    .user = &s->master,
 	};
@@ -524,33 +528,53 @@ is_time_over(const struct search *s, mono_t deadline)
 	       mono_reached(now, mono_add(s->heard, span_s(SILENCE_S)));
 }
 
-bool
-ask_master(const struct cell_file *cell_file, const struct noise_pair *key,
-           const struct message *question, enum message_code code,
-           void (*take)(void *user, const struct message *reply), void *user)
+static bool
+search(struct search *s, const struct cell_file *cell_file, const struct noise_pair *key,
+       const struct message *question, enum message_code code, struct master_question *q)
 {
-	const mono_t deadline = mono_add(clock_now(), span_s(ASK_MASTER_S));
-	struct master_question q = {.take = take, .user = user};
-	struct search s = {.heard = clock_now()};
+	const mono_t deadline = mono_add(s->heard, span_s(ASK_MASTER_S));
 
 	do {
 		struct asking a = {
 		    .cell_file = cell_file,
 		    .question = question,
 		    .code = code,
+		    .on_host = s->on_host,
 		    .patience_ms = MASTER_PATIENCE_MS,
 		    .take = take_reply,
-		    .user = &q,
+		    .user = q,
 		};
 
-		if (!find_master(&s, cell_file, key) || (s.master >= 0 && !ask(&a, key, s.master)))
+		if (!find_master(s, cell_file, key) || (s->master >= 0 && !ask(&a, key, s->master)))
 			return false;
-		if (q.answered)
+		if (q->answered)
 			return true;
-		if (s.master >= 0)
-			keep_why(&s, &a, s.master);
+		if (s->master >= 0)
+			keep_why(s, &a, s->master);
 		pause_ms(AGAIN_MS);
-	} while (!is_time_over(&s, deadline));
-	log_error("the cell does not answer: %s", s.why);
+	} while (!is_time_over(s, deadline));
+	log_error("the cell does not answer: %s", s->why);
 	return false;
+}
+
+bool
+ask_master(const struct cell_file *cell_file, const struct noise_pair *key,
+           const struct message *question, enum message_code code,
+           void (*take)(void *user, const struct message *reply), void *user)
+{
+	struct search s = {.heard = clock_now()};
+
+	return search(&s, cell_file, key, question, code,
+	              &(struct master_question){.take = take, .user = user});
+}
+
+bool
+ask_master_on_host(const struct cell_file *cell_file, const struct noise_pair *key,
+                   const struct message *question, enum message_code code,
+                   void (*take)(void *user, const struct message *reply), void *user)
+{
+	struct search s = {.on_host = true, .heard = clock_now()};
+
+	return search(&s, cell_file, key, question, code,
+	              &(struct master_question){.take = take, .user = user});
 }

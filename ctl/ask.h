@@ -62,6 +62,11 @@ bool ask_master(const struct cell_file *cell_file, const struct noise_pair *key,
                 const struct message *question, enum message_code code,
                 void (*take)(void *user, const struct message *reply), void *user);
 
+/* The same with the key of a replica of this machine, as an operator on its host. */
+bool ask_master_on_host(const struct cell_file *cell_file, const struct noise_pair *key,
+                        const struct message *question, enum message_code code,
+                        void (*take)(void *user, const struct message *reply), void *user);
+
 enum { ASK_PATIENCE_MS = 2000, ASK_MASTER_S = 30 };
 
 #endif

@@ -46,7 +46,8 @@ cell_admin_begin_on_host(const char *directory, struct cell_admin *o)
 	o->cell_file = identity.cell_file;
 	o->key = identity.pair;
 	identity_forget(&identity);
-	return ok && has_replicas(o) && ask_members(&o->cell_file, &o->key);
+	o->on_host = true;
+	return ok && has_replicas(o);
 }
 
 void
@@ -79,7 +80,8 @@ ask_until_free(const struct cell_admin *o, const struct message *question, struc
 	const mono_t deadline = mono_add(clock_now(), span_s(BUSY_S));
 	const struct timespec pause = {.tv_nsec = BUSY_AGAIN_MS * 1000000L};
 
-	while (ask_master(&o->cell_file, &o->key, question, MSG_operated, on_reply, reply)) {
+	while ((o->on_host ? ask_master_on_host : ask_master)(&o->cell_file, &o->key, question,
+	                                                      MSG_operated, on_reply, reply)) {
 		if (reply->rc != RC_BUSY || mono_reached(clock_now(), deadline))
 			return true;
 		nanosleep(&pause, NULL);

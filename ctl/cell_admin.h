@@ -10,8 +10,9 @@
 
 struct cell_admin {
 	char file[PATH_MAX];        /* the cell file */
-	struct cell_file cell_file; /* with the current members */
+	struct cell_file cell_file; /* with the current members; on a host those that it knows */
 	struct noise_pair key;
+	bool on_host; /* the key is that of a replica */
 };
 
 /* Finds the cell and the key, and asks for the members. False after an error message, also for a

@@ -296,7 +296,9 @@ master_frame(struct master *m, struct master_clock clock, uint64_t conn, struct 
 	if (c == NULL)
 		return;
 	m_step_begin(m, clock, u);
-	if (wire_get_frame(frame, &message) == RC_OK)
+	if (c->principal.len == 0)
+		m_connection_deny(m, c);
+	else if (wire_get_frame(frame, &message) == RC_OK)
 		dispatch(m, c, &message);
 	else
 		m_connection_breach(m, c, "a malformed message");

@@ -196,3 +196,12 @@ m_connection_breach(struct master *m, struct m_connection *c, const char *why)
 	NOTICE(m->config.trace, "connection %llu closed: %s", (unsigned long long)c->id, why);
 	m_connection_close(m, c);
 }
+
+void
+m_connection_deny(struct master *m, struct m_connection *c)
+{
+	m_connection_send(m, c, &(struct message){.code = MSG_denied, .denied.rc = RC_PERM});
+	M_TRACE(m, "connection %" PRIu64 " is closed: the key of a member is no principal's",
+	        c->id);
+	m_connection_close(m, c);
+}

@@ -55,6 +55,8 @@ void m_connection_ended(struct m_connection *c, uint64_t session);
 void m_connection_close(struct master *m, struct m_connection *c);
 /* Closes and frees it because the client sent what no client sends; `why` is for the trace. */
 void m_connection_breach(struct master *m, struct m_connection *c, const char *why);
+/* Closes and frees it because the client, which has the key of a member, is no principal. */
+void m_connection_deny(struct master *m, struct m_connection *c);
 /* Frees it: its owner has closed it. */
 void m_connection_free(struct master *m, struct m_connection *c);
 

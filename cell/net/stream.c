@@ -294,7 +294,8 @@ transport_send(struct transport *n, uint64_t conn, struct bytes frames)
 static void
 set_silence(struct stream *s)
 {
-	unsigned ms = s->channel.role == CHANNEL_CLIENT ? SILENCE_CLIENT_MS : SILENCE_REPLICA_MS;
+	unsigned ms =
+	    channel_role_is_replica(s->channel.role) ? SILENCE_REPLICA_MS : SILENCE_CLIENT_MS;
 	uv_os_fd_t fd;
 
 	if (uv_fileno((uv_handle_t *)&s->tcp, &fd) == 0)
@@ -308,7 +309,8 @@ bound_kernel(struct stream *s)
 	const int bytes = KERNEL_UNSENT;
 	uv_os_fd_t fd;
 
-	if (s->channel.role == CHANNEL_CLIENT && uv_fileno((uv_handle_t *)&s->tcp, &fd) == 0)
+	if (!channel_role_is_replica(s->channel.role) &&
+	    uv_fileno((uv_handle_t *)&s->tcp, &fd) == 0)
 		setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &bytes, sizeof bytes);
 }
 
@@ -336,7 +338,7 @@ become_open(struct stream *s)
 	transport_untime(s);
 	s->state = STREAM_OPEN;
 	s->tell = true;
-	if (s->dialer == NULL && s->channel.role == CHANNEL_CLIENT)
+	if (s->dialer == NULL && !channel_role_is_replica(s->channel.role))
 		s->frame_max = CLIENT_FRAME_MAX;
 	set_silence(s);
 	bound_kernel(s);
@@ -486,7 +488,8 @@ room_for(struct stream *s)
 	const bool again = s->turn == n->turn;
 
 	s->turn = n->turn;
-	if (s->dialer != NULL || (s->state == STREAM_OPEN && s->channel.role != CHANNEL_CLIENT) ||
+	if (s->dialer != NULL ||
+	    (s->state == STREAM_OPEN && channel_role_is_replica(s->channel.role)) ||
 	    !turn_is_over(n))
 		return sizeof n->bytes;
 	return again ? 0 : READ_LITTLE;

@@ -345,10 +345,10 @@ deny(struct gateway *g, uint64_t conn, enum rc rc)
 }
 
 static bool
-on_client(struct gateway *g, uint64_t conn, const uint8_t key[NOISE_KEY])
+on_client(struct gateway *g, uint64_t conn, enum channel_role role, const uint8_t key[NOISE_KEY])
 {
 	struct bytes principal;
-	enum rc rc = g->callbacks.principal(g->callbacks.user, key, &principal);
+	enum rc rc = g->callbacks.principal(g->callbacks.user, role, key, &principal);
 
 	if (rc == RC_OK && !has_room(g))
 		rc = RC_FULL;
@@ -366,8 +366,8 @@ gateway_opened(struct gateway *g, uint64_t conn, enum channel_role role,
 	struct peer *p = peer_of_key(g, key);
 	struct line *l;
 
-	if (role == CHANNEL_CLIENT)
-		return on_client(g, conn, key);
+	if (!channel_role_is_replica(role))
+		return on_client(g, conn, role, key);
 	if (p == NULL)
 		return false;
 	l = &p->lines[role == CHANNEL_BULK ? BULK : SHORT];
@@ -439,7 +439,8 @@ gateway_principal(const struct gateway *g, uint64_t conn, struct bytes *name)
 {
 	const uint8_t *key = g->io->key(g->io->user, conn & ~GATEWAY_CONN);
 
-	return key != NULL && g->callbacks.principal(g->callbacks.user, key, name) == RC_OK;
+	return key != NULL &&
+	       g->callbacks.principal(g->callbacks.user, CHANNEL_CLIENT, key, name) == RC_OK;
 }
 
 void

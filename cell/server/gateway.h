@@ -18,10 +18,11 @@ struct gateway;
 /* Called from within gateway_opened, gateway_frame and gateway_closed only. */
 struct gateway_callbacks {
 	void (*peer)(void *user, uint8_t replica, struct bytes frame);
-	/* Fills in the name of the principal that has this key; none, if a member has it. RC_PERM:
-	 * there is neither;
+	/* Fills in the name of the principal that has this key; for CHANNEL_HOST none, and a member
+	 * has it. RC_PERM: there is none;
 	 * RC_NOT_MASTER: none is known here, but this replica may not have heard of it yet. */
-	enum rc (*principal)(void *user, const uint8_t key[NOISE_KEY], struct bytes *name);
+	enum rc (*principal)(void *user, enum channel_role role, const uint8_t key[NOISE_KEY],
+	                     struct bytes *name);
 	void (*connected)(void *user, uint64_t conn, struct bytes principal, struct bytes key);
 	void (*frame)(void *user, uint64_t conn, struct bytes frame);
 	void (*disconnected)(void *user, uint64_t conn); /* not after gateway_close */

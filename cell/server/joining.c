@@ -132,9 +132,11 @@ on_peer(void *user, uint8_t replica, struct bytes frame)
 
 /* Clients are refused: the replica is not running yet, and knows no principals. */
 static enum rc
-principal_of_key(void *user, const uint8_t key[NOISE_KEY], struct bytes *name)
+principal_of_key(void *user, enum channel_role role, const uint8_t key[NOISE_KEY],
+                 struct bytes *name)
 {
 	(void)user;
+	(void)role;
 	(void)key;
 	(void)name;
 	return RC_NOT_MASTER;

@@ -306,29 +306,35 @@ server_transfer_send(void *user, uint8_t replica, uint64_t conn, struct bytes fr
 		gateway_send(s->gateway, conn, frame);
 }
 
-/* Before its first epoch a replica has no principals, and lets the administrator of its cell file
- * in, who may want to see why it has none. The holder of a member's key is no principal: it has no
- * name. */
 static enum rc
-principal_of_key(void *user, const uint8_t key[NOISE_KEY], struct bytes *name)
+not_known(const struct server *s)
+{
+	return replica_serving(s->replica, now_of(s)) ? RC_PERM : RC_NOT_MASTER;
+}
+
+/* Before its first epoch a replica has no principals, and lets the administrator of its cell file
+ * in, who may want to see why it has none. */
+static enum rc
+principal_of_key(void *user, enum channel_role role, const uint8_t key[NOISE_KEY],
+                 struct bytes *name)
 {
 	const struct server *s = user;
 	const struct cell_file *cell_file = &s->config.identity->cell_file;
 	const struct tree *tree = replica_tree(s->replica);
+	const struct bytes proved = {key, NOISE_KEY};
 	struct tree_principal p;
 
+	*name = (struct bytes){0};
+	if (role == CHANNEL_HOST)
+		return tree_has_member_key(tree, proved) ? RC_OK : not_known(s);
 	*name = bytes_of("admin");
 	if (tree_epoch(tree) == 0 && cell_file->has_admin &&
 	    memcmp(cell_file->admin_public, key, NOISE_KEY) == 0)
 		return RC_OK;
-	if (tree_principal_of_key(tree, (struct bytes){key, NOISE_KEY}, &p)) {
-		*name = p.name;
-		return RC_OK;
-	}
-	*name = (struct bytes){0};
-	if (tree_has_member_key(tree, (struct bytes){key, NOISE_KEY}))
-		return RC_OK;
-	return replica_serving(s->replica, now_of(s)) ? RC_PERM : RC_NOT_MASTER;
+	if (!tree_principal_of_key(tree, proved, &p))
+		return not_known(s);
+	*name = p.name;
+	return RC_OK;
 }
 
 static void

@@ -89,7 +89,7 @@ greeted(struct channel *c, struct bytes preamble, struct buffer *out)
 		return;
 	c->role = preamble.data[5];
 	memcpy(c->preamble, preamble.data, CHANNEL_PREAMBLE);
-	if (c->role < CHANNEL_CLIENT || c->role > CHANNEL_BULK)
+	if (c->role < CHANNEL_CLIENT || c->role > CHANNEL_HOST)
 		fail(c, "the peer comes in an unknown role");
 }
 

@@ -31,8 +31,14 @@ enum {
 #define CHANNEL_OTHER_CELL "it is of another cell"
 
 /* The role of a connection's initiator. A replica's second connection to another replica carries
- * its bulk. */
-enum channel_role { CHANNEL_CLIENT = 1, CHANNEL_REPLICA = 2, CHANNEL_BULK = 3 };
+ * its bulk. An operator on the host of a replica has the replica's key, and is no replica. */
+enum channel_role { CHANNEL_CLIENT = 1, CHANNEL_REPLICA = 2, CHANNEL_BULK = 3, CHANNEL_HOST = 4 };
+
+static inline bool
+channel_role_is_replica(enum channel_role role)
+{
+	return role == CHANNEL_REPLICA || role == CHANNEL_BULK;
+}
 
 enum channel_state {
 	CHANNEL_GREETING, /* waiting for the peer's preamble */

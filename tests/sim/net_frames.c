@@ -51,8 +51,10 @@ check_strangers(struct sim *s, struct host *n, const struct conn *c)
 
 	if (host_opened(n, c->id, CHANNEL_CLIENT, key) || n->deeds != deeds + 1)
 		sim_fail(s, "replica %d does not refuse a client with a wrong key", n->id);
+	if (host_opened(n, c->id, CHANNEL_HOST, key) || n->deeds != deeds + 2)
+		sim_fail(s, "replica %d does not refuse an operator with a wrong key", n->id);
 	if (host_opened(n, c->id, CHANNEL_REPLICA, key) ||
-	    host_opened(n, c->id, CHANNEL_BULK, key) || n->deeds != deeds + 1)
+	    host_opened(n, c->id, CHANNEL_BULK, key) || n->deeds != deeds + 2)
 		sim_fail(s, "replica %d does not refuse a replica with a wrong key", n->id);
 }
 
@@ -66,7 +68,8 @@ node_accepts(struct sim *s, struct host *n, struct conn *c)
 		check_strangers(s, n, c);
 	c->node_open = true;
 	n->clients++;
-	if (host_opened(n, c->id, CHANNEL_CLIENT, seat_key(c->seat))) {
+	if (host_opened(n, c->id, c->seat <= HOSTS_MAX ? CHANNEL_HOST : CHANNEL_CLIENT,
+	                seat_key(c->seat))) {
 		if (!room)
 			sim_fail(s, "replica %d lets in more clients than it may", n->id);
 		return;

@@ -63,10 +63,11 @@ on_peer(void *user, uint8_t replica, struct bytes got)
 
 /* The administrator is known; the master knows that there is no other principal. */
 static enum rc
-on_principal(void *user, const uint8_t key[NOISE_KEY], struct bytes *name)
+on_principal(void *user, enum channel_role role, const uint8_t key[NOISE_KEY], struct bytes *name)
 {
 	const struct side *s = user;
 
+	must(role == CHANNEL_CLIENT);
 	if (memcmp(s->cell_file.admin_public, key, NOISE_KEY) != 0)
 		return s->serves ? RC_PERM : RC_NOT_MASTER;
 	*name = bytes_of("admin");
