@@ -11,6 +11,7 @@
 
 #include "cell/base/principal.h"
 #include "cell/sys/file.h"
+#include "cell/sys/secret.h"
 
 enum { SECRET = 32, KEY_FILE_MAX = 256 };
 
@@ -137,7 +138,7 @@ int
 key_file_create_signing(const char *path, uint8_t secret[SIGN_SECRET],
                         uint8_t public_key[SIGN_PUBLIC])
 {
-	if (sodium_init() < 0)
+	if (sodium_init() < 0 || !secret_hide_process())
 		return -EIO;
 	crypto_sign_keypair(public_key, secret);
 	return key_file_copy_signing(path, secret);
@@ -166,7 +167,7 @@ key_file_create_channel(const char *path, const char *name, struct noise_pair *p
 
 	if (name != NULL && !key_principal_valid(name))
 		return -EINVAL;
-	if (sodium_init() < 0)
+	if (sodium_init() < 0 || !secret_hide_process())
 		return -EIO;
 	if (name != NULL)
 		strcpy(key.name, name);
@@ -266,6 +267,10 @@ read_any(const char *path, struct key_line lines[SIGN_KEYS], char *why, size_t w
 	memset(lines, 0, SIGN_KEYS * sizeof *lines);
 	if (sodium_init() < 0) {
 		snprintf(why, why_size, "no source of random numbers");
+		return 0;
+	}
+	if (!secret_hide_process()) {
+		snprintf(why, why_size, "core dumps can't be switched off: %s", strerror(errno));
 		return 0;
 	}
 	if (read_text(path, &text, why, why_size)) {

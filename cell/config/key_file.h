@@ -6,7 +6,9 @@
  *   principal NAME BASE64URL    a principal's, Curve25519 (admin.key, /etc/lsfs/key)
  *
  * BASE64URL is the secret half. The cell file holds the public halves of the cell's key, of the
- * replicas' keys and of admin's key. */
+ * replicas' keys and of admin's key.
+ *
+ * A process that makes or reads a key leaves no core dump any more (sys/secret.h). */
 #ifndef LSFS_CONFIG_KEY_FILE_H
 #define LSFS_CONFIG_KEY_FILE_H
 

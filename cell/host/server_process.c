@@ -10,6 +10,7 @@
 #include "cell/base/must.h"
 #include "cell/sys/clock.h"
 #include "cell/sys/log.h"
+#include "cell/sys/secret.h"
 
 enum { LOOP_HANDLES = 4 };
 
@@ -25,7 +26,7 @@ process_free(struct server_process *p)
 	if (p->tree != NULL)
 		tree_free(p->tree);
 	store_recovered_free(&p->recovered);
-	identity_forget(&p->identity);
+	secret_free(p->identity);
 	free(p->directory);
 	free(p);
 }
@@ -33,8 +34,8 @@ process_free(struct server_process *p)
 static bool
 open_store(struct server_process *p, char *why, size_t why_size)
 {
-	p->store = store_open(p->directory, p->identity.cell_file.name, p->identity.replica,
-	                      p->identity.cell_file.replicas_n > 1, &p->tree, &p->recovered, why,
+	p->store = store_open(p->directory, p->identity->cell_file.name, p->identity->replica,
+	                      p->identity->cell_file.replicas_n > 1, &p->tree, &p->recovered, why,
 	                      why_size);
 	return p->store != NULL;
 }
@@ -42,9 +43,9 @@ open_store(struct server_process *p, char *why, size_t why_size)
 static bool
 open_directory(struct server_process *p, char *why, size_t why_size)
 {
-	if (!identity_read(p->directory, &p->identity, why, why_size))
+	if (!identity_read(p->directory, p->identity, why, why_size))
 		return false;
-	if (p->identity.signing.n > 0)
+	if (p->identity->signing.n > 0)
 		return open_store(p, why, why_size);
 	if (p->config.restart != NULL)
 		return dir_lock_take(&p->lock, p->directory, why, why_size);
@@ -58,6 +59,7 @@ server_process_open(const struct server_process_config *config, char *why, size_
 	struct server_process *p = memory_zero(1, sizeof *p);
 
 	p->config = *config;
+	p->identity = secret_new(sizeof *p->identity);
 	p->directory = bytes_to_text(bytes_of(config->directory));
 	p->armed = MONO_NEVER;
 	if (open_directory(p, why, why_size))
@@ -198,7 +200,7 @@ is_own_name(const char *address)
 static bool
 start_listening(struct server_process *p, const char *address, char *why, size_t why_size)
 {
-	const char *own = p->identity.cell_file.listen;
+	const char *own = p->identity->cell_file.listen;
 	const char *at = own[0] != '\0' ? own : address;
 	char where[INET6_ADDRSTRLEN + 16];
 	bool loopback;
@@ -206,7 +208,7 @@ start_listening(struct server_process *p, const char *address, char *why, size_t
 	if (!transport_listen(p->transport, at, why, why_size))
 		return false;
 	loopback = transport_listening(p->transport, where, sizeof where);
-	log_info("replica %u listens on %s", p->identity.replica, where);
+	log_info("replica %u listens on %s", p->identity->replica, where);
 	if (loopback && is_own_name(at))
 		log_warn("%s is %s here: no other machine can connect; set `listen' in the data "
 		         "directory's cell.conf, or mend /etc/hosts",
@@ -217,9 +219,9 @@ start_listening(struct server_process *p, const char *address, char *why, size_t
 static bool
 start_transport(struct server_process *p, char *why, size_t why_size)
 {
-	const struct cell_file *cell_file = &p->identity.cell_file;
+	const struct cell_file *cell_file = &p->identity->cell_file;
 	struct transport_config config = {
-	    .own = &p->identity.pair,
+	    .own = &p->identity->pair,
 	    .callbacks = process_io_transport(p),
 	};
 	int rc;
@@ -233,7 +235,7 @@ start_transport(struct server_process *p, char *why, size_t why_size)
 		return false;
 	}
 	for (int i = 0; i < cell_file->replicas_n; i++)
-		if (cell_file->replicas[i].id == p->identity.replica &&
+		if (cell_file->replicas[i].id == p->identity->replica &&
 		    !start_listening(p, cell_file->replicas[i].address, why, why_size))
 			return false;
 	return true;
@@ -249,7 +251,7 @@ start_store(struct server_process *p, char *why, size_t why_size)
 		snprintf(why, why_size, "%s: cannot start: %s", p->directory, uv_strerror(rc));
 		return false;
 	}
-	copy_files_init(&p->files, p->loop, p->store, p->directory, p->identity.cell_file.name);
+	copy_files_init(&p->files, p->loop, p->store, p->directory, p->identity->cell_file.name);
 	p->files_open = true;
 	return true;
 }
@@ -272,7 +274,7 @@ start_server(struct server_process *p)
 
 	p->server = server_new(
 	    &(struct server_config){
-	        .identity = &p->identity,
+	        .identity = p->identity,
 	        .directory = p->directory,
 	        .tree = p->tree,
 	        .recovered = &p->recovered,
@@ -291,7 +293,7 @@ start_joining(struct server_process *p)
 {
 	const struct server_io io = process_io(p);
 
-	p->joining = joining_new(&io, &(struct joining_config){.identity = &p->identity,
+	p->joining = joining_new(&io, &(struct joining_config){.identity = p->identity,
 	                                                       .keep = process_io_keep_key,
 	                                                       .expelled = process_io_expelled,
 	                                                       .user = p});

@@ -509,7 +509,7 @@ void
 stream_start(struct stream *s)
 {
 	struct transport *n = s->transport;
-	struct channel_config config = {.initiator = s->dialer != NULL, .own = &n->own};
+	struct channel_config config = {.initiator = s->dialer != NULL, .own = n->own};
 	int rc;
 
 	memcpy(config.cell_id, n->config.cell_id, sizeof config.cell_id);

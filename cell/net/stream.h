@@ -66,7 +66,7 @@ enum { READ_SIZE = 64 * 1024 };
 struct transport {
 	uv_loop_t *loop;
 	struct transport_config config;
-	struct noise_pair own;
+	struct noise_pair *own;     /* owned; secret */
 	struct stream_tree streams; /* by id, until their handles are closed */
 	struct stream_list timed;   /* in the order of their deadlines */
 	struct stream_list unsent;

@@ -13,6 +13,7 @@
 #include "cell/base/must.h"
 #include "cell/sys/clock.h"
 #include "cell/sys/log.h"
+#include "cell/sys/secret.h"
 #include "cell/net/stream.h"
 
 enum { BACKLOG = 512, PACE_QUIET_S = 10, PACE_MAX_S = 600 };
@@ -43,7 +44,7 @@ handle_gone(struct transport *n)
 		return;
 	buffer_free(&n->plain);
 	buffer_free(&n->sealed);
-	sodium_memzero(&n->own, sizeof n->own);
+	secret_free(n->own);
 	free(n);
 	stopped(user);
 }
@@ -359,7 +360,8 @@ transport_new(struct transport **transport, uv_loop_t *loop, const struct transp
 	n = memory_zero(1, sizeof *n);
 	n->loop = loop;
 	n->config = *config;
-	n->own = *config->own;
+	n->own = secret_new(sizeof *n->own);
+	*n->own = *config->own;
 	n->config.own = NULL;
 	if (n->config.patience.ns == 0)
 		n->config.patience = span_ms(TRANSPORT_PATIENCE_MS);

@@ -17,6 +17,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "cell/sys/secret.h"
+
 static bool
 fail(char *why, size_t why_size, const char *what, int error)
 {
@@ -52,18 +54,11 @@ give_capabilities_up(char *why, size_t why_size)
 	return true;
 }
 
-/* Its memory holds keys. A leak checker reads the memory of its own process in the same way as a
- * debugger does, and has to go on doing so. */
 static bool
 leave_no_core(char *why, size_t why_size)
 {
-#ifndef __SANITIZE_ADDRESS__
-	if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
-		return fail(why, why_size, "core dumps can't be switched off", errno);
-#endif
-	(void)why;
-	(void)why_size;
-	return true;
+	return secret_hide_process() ||
+	       fail(why, why_size, "core dumps can't be switched off", errno);
 }
 
 /* ---- files: Landlock ---- */

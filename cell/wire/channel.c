@@ -33,6 +33,7 @@ start_noise(struct channel *c, const uint8_t *remote)
 	noise_start(&c->noise, c->initiator, (struct bytes){prologue, sizeof prologue}, &c->own,
 	            c->ephemeral_secret, remote);
 	sodium_memzero(c->ephemeral_secret, sizeof c->ephemeral_secret);
+	sodium_memzero(&c->own, sizeof c->own);
 }
 
 static void

@@ -65,7 +65,7 @@ struct channel {
 	uint16_t minor; /* the peer's minor version */
 	uint8_t cell_id[CELL_ID];
 	uint8_t preamble[CHANNEL_PREAMBLE]; /* the initiator's */
-	struct noise_pair own;
+	struct noise_pair own;              /* until the handshake begins */
 	uint8_t ephemeral_secret[NOISE_KEY];
 	struct noise noise;
 	struct buffer in; /* an incomplete message, at most one */

@@ -227,6 +227,7 @@ finish(struct noise *n)
 	sodium_memzero(second, sizeof second);
 	sodium_memzero(&n->handshake, sizeof n->handshake);
 	sodium_memzero(&n->ephemeral, sizeof n->ephemeral);
+	sodium_memzero(n->own.secret, sizeof n->own.secret);
 	sodium_memzero(n->chaining, sizeof n->chaining);
 }
 

@@ -11,6 +11,9 @@ over() {
 }
 as_ann() { limit 30 setpriv --reuid 4003 --regid 4003 --clear-groups "$@"; }
 
+# A process with a key leaves no core, and belongs to root in /proc.
+hides() { is "$(stat -c %u "/proc/$1/mem")" 0; }
+
 case_up() {
 	chmod 711 "$work"
 	over /etc/passwd
@@ -27,7 +30,7 @@ case_up() {
 	limit 30 "$LSFS" -o "allow_other,key=$cell/dc1/admin.key" "$cell/dc1/dc1.conf" "$m"
 }
 
-# Without a capability, and with a key that nobody else can read.
+# Without a capability, without memory that it may lock, and with a key that nobody else can read.
 case_an_ordinary_user_mounts() {
 	local theirs=$work/theirs
 	mkdir -m 700 "$theirs" "$theirs/mnt" "$theirs/run"
@@ -36,13 +39,15 @@ case_an_ordinary_user_mounts() {
 	as_ann "$LSCTL" key generate "$theirs/key" ann > "$work/ann.pub"
 	limit 20 "$LSCTL" --cell "$cell/dc1/dc1.conf" --key "$cell/dc1/admin.key" \
 		principal add ann "$(cat "$work/ann.pub")"
-	as_ann env "XDG_RUNTIME_DIR=$theirs/run" "$LSFS" -o "allow_other,key=$theirs/key" \
-		"$cell/dc1/dc1.conf" "$theirs/mnt"
+	as_ann prlimit --memlock=0:0 env "XDG_RUNTIME_DIR=$theirs/run" "$LSFS" \
+		-o "allow_other,key=$theirs/key" "$cell/dc1/dc1.conf" "$theirs/mnt"
 	is "$(findmnt -n -o FSTYPE "$theirs/mnt")" fuse.lsfs
 	is "$(stat -c %u "$theirs/mnt")" 4003
 	daemon=$(daemon_of "$theirs/mnt")
 	is "$(sed -n 's/^CapEff:\t//p' "/proc/$daemon/status")" 0000000000000000
 	is "$(sed -n 's/^Uid:\t//p' "/proc/$daemon/status" | xargs)" "4003 4003 4003 4003"
+	is_sanitized || hides "$daemon"
+	is_sanitized || hides "$(daemon_of "$m")"
 }
 
 case_matrix() { limit 200 python3 "${script%.sh}.py" "$m" "$work/theirs/mnt"; }

@@ -111,6 +111,26 @@ TEST(test_conversation_in_pieces)
 	free(big);
 }
 
+static bool
+knows(const struct channel *c, const struct noise_pair *pair)
+{
+	return memmem(c, sizeof *c, pair->secret, NOISE_KEY) != NULL;
+}
+
+/* Connections last for months: the static keys are needed for the handshake only. */
+TEST(test_no_static_key_is_kept)
+{
+	struct ends e;
+
+	start(&e, 9, 9, NULL);
+	assert_true(knows(&e.client.channel, &e.client_pair));
+	settle(&e, 1000);
+	assert_int_equal(e.server.channel.state, CHANNEL_OPEN);
+	assert_false(knows(&e.client.channel, &e.client_pair));
+	assert_false(knows(&e.server.channel, &e.server_pair));
+	end(&e);
+}
+
 TEST(test_another_cell_or_key)
 {
 	struct noise_pair other = pair(7);

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -22,6 +23,24 @@ put_file(const char *text, mode_t mode)
 	fputs(text, f);
 	fclose(f);
 	assert_int_equal(chmod(path, mode), 0);
+}
+
+/* A process that has read a key has it in its memory. */
+TEST(test_no_core_has_a_key)
+{
+	struct noise_pair pair;
+	int dumpable;
+
+	unlink(path);
+	assert_int_equal(key_file_create_channel(path, NULL, &pair), 0);
+	assert_int_equal(prctl(PR_SET_DUMPABLE, 1, 0, 0, 0), 0);
+	assert_true(key_file_read_replica(path, &pair, why, sizeof why));
+	dumpable = prctl(PR_GET_DUMPABLE, 0, 0, 0, 0);
+#ifndef __SANITIZE_ADDRESS__
+	assert_int_equal(dumpable, 0);
+#else
+	assert_int_equal(dumpable, 1);
+#endif
 }
 
 TEST(test_made_and_read)
