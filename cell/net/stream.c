@@ -25,7 +25,7 @@ enum {
 	SILENCE_CLIENT_MS = 15000,
 	KEEPALIVE_S = 15, /* after so long without traffic TCP probes a connection */
 	CLIENT_FRAME_MAX = LIMIT_ENTRY + 4096, /* bytes of the longest request */
-	CLIENTS_TURN_MS = 20,      /* of one turn of the loop, for all clients together */
+	CLIENTS_TURN_MS = 1,       /* of one turn of the loop, for all clients together */
 	READ_LITTLE = 1024,        /* bytes of one read once that time has passed */
 	CHUNK = 64 * 1024,         /* bytes that are encrypted together, or one longer frame */
 	KERNEL_UNSENT = 64 * 1024, /* bytes that the kernel takes ahead */
@@ -86,9 +86,7 @@ stream_end(struct stream *s, const char *why)
 	if (s->state == STREAM_CLOSING)
 		return;
 	transport_untime(s);
-	if (s->listed)
-		TAILQ_REMOVE(&s->transport->unsent, s, unsent);
-	s->listed = false;
+	transport_unlist(s);
 	if (s->state == STREAM_SHAKING && s->dialer == NULL && why != NULL)
 		transport_refused(s, why);
 	datagram_socket_close(s);
@@ -127,7 +125,7 @@ stream_linger(struct stream *s)
 
 /* ---- out ---- */
 
-static void send_on(struct stream *s);
+static bool can_send(const struct stream *s);
 
 static void
 on_written(uv_write_t *request, int status)
@@ -137,8 +135,8 @@ on_written(uv_write_t *request, int status)
 	free(request);
 	if (status < 0)
 		stream_end(s, uv_strerror(status));
-	else if (s->state == STREAM_OPEN || s->state == STREAM_LINGERING)
-		send_on(s);
+	else if (can_send(s))
+		transport_late(s);
 	if (s->state == STREAM_LINGERING && unsent(s) == 0)
 		stream_end(s, s->why);
 }
@@ -232,31 +230,46 @@ seal_some(struct stream *s)
 	must(!sealed->failed);
 }
 
-/* Writes until the kernel takes no more; on_written continues then. */
+/* True if there is something to write, and the kernel has taken all before it. */
+static bool
+can_send(const struct stream *s)
+{
+	return (s->state == STREAM_OPEN || s->state == STREAM_LINGERING) &&
+	       s->first.len + s->out.len > 0 &&
+	       uv_stream_get_write_queue_size((const uv_stream_t *)&s->tcp) == 0;
+}
+
 static void
-send_on(struct stream *s)
+send_chunk(struct stream *s)
 {
 	struct buffer *sealed = &s->transport->sealed;
 
-	while (s->state != STREAM_CLOSING && s->first.len + s->out.len > 0 &&
-	       uv_stream_get_write_queue_size((const uv_stream_t *)&s->tcp) == 0) {
-		seal_some(s);
-		write_now(s, buffer_view(sealed));
-		if (sealed->room > 4 * READ_SIZE)
-			buffer_free(sealed);
-		else
-			buffer_reset(sealed);
-	}
+	seal_some(s);
+	write_now(s, buffer_view(sealed));
+	if (sealed->room > 4 * READ_SIZE)
+		buffer_free(sealed);
+	else
+		buffer_reset(sealed);
+}
+
+static bool
+is_client(const struct stream *s)
+{
+	return s->dialer == NULL && s->channel.role == CHANNEL_CLIENT;
 }
 
 void
 stream_flush(struct stream *s)
 {
-	must(s->state == STREAM_OPEN);
-	if (s->listed)
-		TAILQ_REMOVE(&s->transport->unsent, s, unsent);
-	s->listed = false;
-	send_on(s);
+	transport_unlist(s);
+	if (can_send(s))
+		send_chunk(s);
+	while (can_send(s) && !is_client(s))
+		send_chunk(s);
+	if (can_send(s))
+		transport_late(s);
+	else if (s->state == STREAM_LINGERING && unsent(s) == 0)
+		stream_end(s, s->why);
 }
 
 static void
@@ -283,9 +296,8 @@ transport_send(struct transport *n, uint64_t conn, struct bytes frames)
 		stream_end(s, "the peer does not read what it is sent");
 		return;
 	}
-	if (!s->listed)
+	if (!s->late || wire_frame_goes_first(frames))
 		transport_unsent(s);
-	s->listed = true;
 	put_frames(s, frames);
 }
 
@@ -480,7 +492,7 @@ turn_is_over(struct transport *n)
 /* How many bytes may be read from a connection now. All accepted connections but those of replicas
  * share CLIENTS_TURN_MS of a turn, so that however much clients send, timers and messages from
  * replicas do not wait for long. Once that time has passed each client's socket is still read once,
- * a little: it may hold a KeepAlive. */
+ * a little: it may hold a KeepAlive. Handshakes, which take longest, wait for the next turn. */
 static size_t
 room_for(struct stream *s)
 {
@@ -492,7 +504,7 @@ room_for(struct stream *s)
 	    (s->state == STREAM_OPEN && channel_role_is_replica(s->channel.role)) ||
 	    !turn_is_over(n))
 		return sizeof n->bytes;
-	return again ? 0 : READ_LITTLE;
+	return again || s->state == STREAM_SHAKING ? 0 : READ_LITTLE;
 }
 
 /* With an empty buffer libuv reads nothing, and asks again in the next turn. */

@@ -32,7 +32,7 @@ struct dialer {
 struct stream {
 	RB_ENTRY(stream) node;
 	TAILQ_ENTRY(stream) timed;  /* SHAKING and LINGERING: in net.timed */
-	TAILQ_ENTRY(stream) unsent; /* while `listed` */
+	TAILQ_ENTRY(stream) unsent; /* while `listed` or `late` */
 	struct transport *transport;
 	uint64_t id;
 	enum stream_state state;
@@ -49,6 +49,7 @@ struct stream {
 	struct buffer out;   /* frames to be encrypted, from `out_begin` on */
 	size_t out_begin;
 	bool listed; /* in net.unsent: frames were added in this turn */
+	bool late;   /* in net.late: of earlier ones there are more than a turn writes */
 
 	/* Of a client's connection that is OPEN. */
 	RB_ENTRY(stream) by_datagram;
@@ -69,7 +70,7 @@ struct transport {
 	struct noise_pair *own;     /* owned; secret */
 	struct stream_tree streams; /* by id, until their handles are closed */
 	struct stream_list timed;   /* in the order of their deadlines */
-	struct stream_list unsent;
+	struct stream_list unsent, late;
 	uint64_t last_id;
 	int unproved_n; /* accepted connections that are SHAKING */
 	uv_tcp_t *listener;
@@ -98,8 +99,13 @@ struct stream *transport_find(struct transport *n, uint64_t id);
 void transport_time(struct stream *s);
 /* Removes its deadline. */
 void transport_untime(struct stream *s);
-/* Puts the stream into the list of those that are written at the end of the turn. */
+/* Puts the stream into the list of those that are written at the end of the turn, */
 void transport_unsent(struct stream *s);
+/* or of those of which some are, in turn, then and at the end of the next turns; unless it is in a
+ * list. */
+void transport_late(struct stream *s);
+/* Takes it out of the list. */
+void transport_unlist(struct stream *s);
 /* Logs that the accepted connection is refused; repetitions are logged ever more rarely. */
 void transport_refused(struct stream *s, const char *why);
 /* Frees a handle that is closed and whose `data` is the transport, which counts it. */
@@ -113,7 +119,7 @@ void transport_gone(struct stream *s);
 struct stream *stream_new(struct transport *n, struct dialer *dialer);
 /* Begins the handshake on a connected socket. */
 void stream_start(struct stream *s);
-/* Encrypts and writes the frames in `out`. */
+/* Encrypts and writes frames: to a client a chunk of them, to a replica what the kernel takes. */
 void stream_flush(struct stream *s);
 /* See transport_probe. */
 void stream_probe(struct stream *s);

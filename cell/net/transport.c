@@ -16,7 +16,7 @@
 #include "cell/sys/secret.h"
 #include "cell/net/stream.h"
 
-enum { BACKLOG = 512, PACE_QUIET_S = 10, PACE_MAX_S = 600 };
+enum { BACKLOG = 512, LATE_CHUNKS = 2, PACE_QUIET_S = 10, PACE_MAX_S = 600 };
 
 static int
 by_id(const struct stream *a, const struct stream *b)
@@ -156,8 +156,32 @@ on_idle(uv_idle_t *handle)
 void
 transport_unsent(struct stream *s)
 {
+	if (s->listed)
+		return;
+	transport_unlist(s);
+	s->listed = true;
 	TAILQ_INSERT_TAIL(&s->transport->unsent, s, unsent);
 	must(uv_idle_start(&s->transport->idle, on_idle) == 0);
+}
+
+void
+transport_late(struct stream *s)
+{
+	if (s->listed || s->late)
+		return;
+	s->late = true;
+	TAILQ_INSERT_TAIL(&s->transport->late, s, unsent);
+	must(uv_idle_start(&s->transport->idle, on_idle) == 0);
+}
+
+void
+transport_unlist(struct stream *s)
+{
+	if (s->listed)
+		TAILQ_REMOVE(&s->transport->unsent, s, unsent);
+	if (s->late)
+		TAILQ_REMOVE(&s->transport->late, s, unsent);
+	s->listed = s->late = false;
 }
 
 static void
@@ -170,7 +194,10 @@ on_prepare(uv_prepare_t *handle)
 	n->turn_runs = false;
 	while ((s = TAILQ_FIRST(&n->unsent)) != NULL)
 		stream_flush(s);
-	must(uv_idle_stop(&n->idle) == 0);
+	for (int i = 0; i < LATE_CHUNKS && (s = TAILQ_FIRST(&n->late)) != NULL; i++)
+		stream_flush(s);
+	if (TAILQ_EMPTY(&n->late))
+		must(uv_idle_stop(&n->idle) == 0);
 }
 
 /* ---- refused connections ---- */
@@ -371,6 +398,7 @@ transport_new(struct transport **transport, uv_loop_t *loop, const struct transp
 	RB_INIT(&n->by_datagram);
 	TAILQ_INIT(&n->timed);
 	TAILQ_INIT(&n->unsent);
+	TAILQ_INIT(&n->late);
 	must(uv_timer_init(loop, &n->timer) == 0);
 	must(uv_prepare_init(loop, &n->prepare) == 0);
 	must(uv_idle_init(loop, &n->idle) == 0);

@@ -141,6 +141,25 @@ PAIR_TEST(test_keepalives_go_first)
 	free((void *)frame.data);
 }
 
+/* Of what a client is sent each turn writes a little, though the kernel would take more: others
+ * wait for the end of the turn. */
+PAIR_TEST(test_little_in_a_turn)
+{
+	enum { FRAMES = 100, LEN = 60000, TURNS = 2, MOST = 8 * LEN };
+	struct bytes frame = frame_of(LEN, 9);
+	size_t left;
+
+	open_both();
+	for (int n = 0; n < FRAMES; n++)
+		transport_send(p.server.transport, p.server.conn, frame);
+	for (int n = 0; n < TURNS; n++)
+		uv_run(&p.loop, UV_RUN_NOWAIT);
+	left = transport_unsent_bytes(p.server.transport, p.server.conn);
+	assert_in_range(left, FRAMES * LEN - MOST, FRAMES * LEN - 1);
+	UNTIL(&p, p.client.frames_n == FRAMES);
+	free((void *)frame.data);
+}
+
 /* The longest frame goes to a client and between replicas, but no client's request is that long. */
 PAIR_TEST(test_longest_frames)
 {
