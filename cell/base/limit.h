@@ -45,13 +45,14 @@ enum {
 	                                 * of reads, and of releases and cancels */
 	LIMIT_QUEUED = 1 << 16,         /* requests that wait in the client for a free slot */
 	LIMIT_CACHED = 3584, /* nodes that a client caches; its replies under way make more keys */
-	LIMIT_CACHE = 64 * 1024 * 1024, /* bytes of a client's cache */
-	LIMIT_CACHE_MARKS = 4096,       /* nodes of which a client has dropped its copy while
-	                                 * earlier replies are under way */
-	LIMIT_PRINCIPALS = 4096,        /* principals of a cell */
-	LIMIT_SESSIONS = 200000,        /* sessions of a cell */
-	LIMIT_REPLICAS = 7,             /* members of a cell at one time */
-	LIMIT_REPLICA_ID = 255,         /* ids are never reused */
+	LIMIT_CACHE = 64 * 1024 * 1024,     /* bytes of a client's cache */
+	LIMIT_CACHE_MARKS = 4096,           /* nodes of which a client has dropped its copy while
+	                                     * earlier replies are under way */
+	LIMIT_PRINCIPALS = 4096,            /* principals of a cell */
+	LIMIT_PRINCIPAL_CONNECTIONS = 1024, /* of one principal to a replica */
+	LIMIT_SESSIONS = 200000,            /* sessions of a cell */
+	LIMIT_REPLICAS = 7,                 /* members of a cell at one time */
+	LIMIT_REPLICA_ID = 255,             /* ids are never reused */
 	LIMIT_MEMBERS = 64, /* rows of the member list; it keeps the last removed members */
 	LIMIT_ADDRESS = LIMIT_HOST + 8,
 	LIMIT_WHY = 255,         /* bytes of a human-readable reason */

@@ -438,9 +438,10 @@ bool
 gateway_principal(const struct gateway *g, uint64_t conn, struct bytes *name)
 {
 	const uint8_t *key = g->io->key(g->io->user, conn & ~GATEWAY_CONN);
+	const enum rc rc =
+	    key ? g->callbacks.principal(g->callbacks.user, CHANNEL_CLIENT, key, name) : RC_PERM;
 
-	return key != NULL &&
-	       g->callbacks.principal(g->callbacks.user, CHANNEL_CLIENT, key, name) == RC_OK;
+	return rc == RC_OK || rc == RC_FULL;
 }
 
 void

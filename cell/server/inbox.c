@@ -1,16 +1,30 @@
 #include "cell/server/inbox.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "cell/base/memory.h"
 #include "cell/base/must.h"
 
+TAILQ_HEAD(inbox_queues, inbox_queue);
+
 struct inbox_queue {
 	RB_ENTRY(inbox_queue) link;
-	TAILQ_ENTRY(inbox_queue) turn;
+	TAILQ_ENTRY(inbox_queue) turn; /* while it holds frames */
+	struct inbox_principal *principal;
 	uint64_t conn;
 	struct frame_queue frames;
 	size_t bytes;
+};
+
+struct inbox_principal {
+	RB_ENTRY(inbox_principal) link;
+	TAILQ_ENTRY(inbox_principal) turn; /* while one of its queues holds frames */
+	uint8_t key[INBOX_KEY];
+	size_t connections, bytes;
+	struct inbox_queues turns; /* its queues that hold frames */
+	mono_t began;              /* of the time for which its budget is */
+	unsigned handled;          /* frames, since then */
 };
 
 static int
@@ -19,7 +33,15 @@ by_conn(const struct inbox_queue *a, const struct inbox_queue *b)
 	return a->conn < b->conn ? -1 : a->conn > b->conn;
 }
 
+static int
+by_key(const struct inbox_principal *a, const struct inbox_principal *b)
+{
+	return memcmp(a->key, b->key, sizeof a->key);
+}
+
 RB_GENERATE_INTERNAL(inbox_tree, inbox_queue, link, by_conn, __attribute__((unused)) static)
+RB_GENERATE_INTERNAL(inbox_principals, inbox_principal, link, by_key,
+                     __attribute__((unused)) static)
 
 static struct inbox_queue *
 find(const struct inbox *in, uint64_t conn)
@@ -28,52 +50,135 @@ find(const struct inbox *in, uint64_t conn)
 	               &(struct inbox_queue){.conn = conn});
 }
 
-static struct inbox_queue *
-queue_new(struct inbox *in, uint64_t conn)
+static struct inbox_principal *
+find_principal(const struct inbox *in, const uint8_t key[INBOX_KEY])
+{
+	struct inbox_principal like;
+
+	memcpy(like.key, key, sizeof like.key);
+	return RB_FIND(inbox_principals, (struct inbox_principals *)&in->principals, &like);
+}
+
+/* ---- connections ---- */
+
+static struct inbox_principal *
+principal_new(struct inbox *in, const uint8_t key[INBOX_KEY])
+{
+	struct inbox_principal *p = memory_zero(1, sizeof *p);
+
+	memcpy(p->key, key, sizeof p->key);
+	TAILQ_INIT(&p->turns);
+	must(RB_INSERT(inbox_principals, &in->principals, p) == NULL);
+	return p;
+}
+
+void
+inbox_connect(struct inbox *in, uint64_t conn, const uint8_t key[INBOX_KEY])
 {
 	struct inbox_queue *q = memory_zero(1, sizeof *q);
 
 	q->conn = conn;
+	q->principal = find_principal(in, key);
+	if (q->principal == NULL)
+		q->principal = principal_new(in, key);
+	q->principal->connections++;
 	TAILQ_INIT(&q->frames);
 	must(RB_INSERT(inbox_tree, &in->queues, q) == NULL);
-	TAILQ_INSERT_TAIL(&in->turns, q, turn);
-	return q;
+}
+
+static void
+leave_turns(struct inbox *in, struct inbox_queue *q)
+{
+	struct inbox_principal *p = q->principal;
+
+	TAILQ_REMOVE(&p->turns, q, turn);
+	if (TAILQ_EMPTY(&p->turns))
+		TAILQ_REMOVE(&in->turns, p, turn);
 }
 
 static void
 queue_free(struct inbox *in, struct inbox_queue *q)
 {
+	struct inbox_principal *p = q->principal;
+
+	if (!TAILQ_EMPTY(&q->frames))
+		leave_turns(in, q);
 	RB_REMOVE(inbox_tree, &in->queues, q);
-	TAILQ_REMOVE(&in->turns, q, turn);
 	in->bytes -= q->bytes;
+	p->bytes -= q->bytes;
 	frame_queue_free(&q->frames);
 	free(q);
+	if (--p->connections > 0)
+		return;
+	if (in->last == p)
+		in->last = NULL;
+	RB_REMOVE(inbox_principals, &in->principals, p);
+	free(p);
 }
 
 void
-inbox_init(struct inbox *in)
+inbox_disconnect(struct inbox *in, uint64_t conn)
 {
+	struct inbox_queue *q = find(in, conn);
+
+	if (q != NULL)
+		queue_free(in, q);
+}
+
+size_t
+inbox_connections(const struct inbox *in, const uint8_t key[INBOX_KEY])
+{
+	const struct inbox_principal *p = find_principal(in, key);
+
+	return p != NULL ? p->connections : 0;
+}
+
+size_t
+inbox_connections_beside(const struct inbox *in, uint64_t conn)
+{
+	const struct inbox_queue *q = find(in, conn);
+
+	return q != NULL ? q->principal->connections : 0;
+}
+
+void
+inbox_init(struct inbox *in, unsigned budget)
+{
+	memset(in, 0, sizeof *in);
+	in->budget = budget;
 	RB_INIT(&in->queues);
+	RB_INIT(&in->principals);
 	TAILQ_INIT(&in->turns);
-	in->bytes = 0;
+	in->last_at = in->other_at = (mono_t){INT64_MIN}; /* long ago */
 }
 
 void
 inbox_free(struct inbox *in)
 {
-	while (!TAILQ_EMPTY(&in->turns))
-		queue_free(in, TAILQ_FIRST(&in->turns));
+	while (!RB_EMPTY(&in->queues))
+		queue_free(in, RB_ROOT(&in->queues));
 }
+
+/* ---- frames ---- */
 
 size_t
 inbox_put(struct inbox *in, uint64_t conn, struct bytes frame)
 {
 	struct inbox_queue *q = find(in, conn);
+	struct inbox_principal *p;
 
-	if (q == NULL)
-		q = queue_new(in, conn);
+	if (q == NULL) {
+		free((void *)frame.data);
+		return 0;
+	}
+	p = q->principal;
+	if (TAILQ_EMPTY(&p->turns))
+		TAILQ_INSERT_TAIL(&in->turns, p, turn);
+	if (TAILQ_EMPTY(&q->frames))
+		TAILQ_INSERT_TAIL(&p->turns, q, turn);
 	frame_queue_put(&q->frames, (struct queued_frame){.conn = conn, .frame = frame});
 	q->bytes += frame.len;
+	p->bytes += frame.len;
 	in->bytes += frame.len;
 	return q->bytes;
 }
@@ -86,49 +191,125 @@ inbox_bytes(const struct inbox *in, uint64_t conn)
 	return q != NULL ? q->bytes : 0;
 }
 
-/* The next connection whose first frame is ready; NULL: there is none. */
-static struct inbox_queue *
-next(const struct inbox *in, bool (*ready)(void *user, uint64_t conn, struct bytes frame),
-     void *user)
+size_t
+inbox_bytes_of_principal(const struct inbox *in, uint64_t conn)
 {
-	struct inbox_queue *q;
+	const struct inbox_queue *q = find(in, conn);
 
-	TAILQ_FOREACH(q, &in->turns, turn)
-		if (ready(user, q->conn, TAILQ_FIRST(&q->frames)->frame))
-			break;
-	return q;
+	return q != NULL ? q->principal->bytes : 0;
+}
+
+/* ---- budgets ---- */
+
+static mono_t
+budget_end(const struct inbox_principal *p)
+{
+	return mono_add(p->began, span_ms(INBOX_BUDGET_MS));
+}
+
+/* When the principal, whose budget is used up, has another one, or need not have any. */
+static mono_t
+renewal(const struct inbox *in, const struct inbox_principal *p)
+{
+	const mono_t other = in->last == p ? in->other_at : in->last_at;
+
+	return mono_min(budget_end(p), mono_add(other, span_ms(INBOX_SHARED_MS)));
+}
+
+static bool
+in_budget(const struct inbox *in, const struct inbox_principal *p, mono_t now)
+{
+	return p->handled < in->budget || mono_reached(now, renewal(in, p));
 }
 
 bool
-inbox_has(const struct inbox *in, bool (*ready)(void *user, uint64_t conn, struct bytes frame),
-          void *user)
+inbox_in_budget(const struct inbox *in, uint64_t conn, mono_t now)
 {
-	return next(in, ready, user) != NULL;
-}
+	const struct inbox_queue *q = find(in, conn);
 
-bool
-inbox_take(struct inbox *in, bool (*ready)(void *user, uint64_t conn, struct bytes frame),
-           void *user, struct queued_frame *queued)
-{
-	struct inbox_queue *q = next(in, ready, user);
-
-	if (q == NULL)
-		return false;
-	must(frame_queue_take(&q->frames, queued));
-	q->bytes -= queued->frame.len;
-	in->bytes -= queued->frame.len;
-	TAILQ_REMOVE(&in->turns, q, turn);
-	TAILQ_INSERT_TAIL(&in->turns, q, turn);
-	if (TAILQ_EMPTY(&q->frames))
-		queue_free(in, q);
-	return true;
+	return q != NULL && in_budget(in, q->principal, now);
 }
 
 void
-inbox_drop(struct inbox *in, uint64_t conn)
+inbox_charge(struct inbox *in, uint64_t conn, mono_t now)
 {
 	struct inbox_queue *q = find(in, conn);
+	struct inbox_principal *p;
 
-	if (q != NULL)
-		queue_free(in, q);
+	if (q == NULL)
+		return;
+	p = q->principal;
+	if (p->handled == 0 || mono_reached(now, budget_end(p))) {
+		p->began = now;
+		p->handled = 0;
+	}
+	p->handled++;
+	if (in->last != p)
+		in->other_at = in->last_at;
+	in->last = p;
+	in->last_at = now;
+}
+
+mono_t
+inbox_deadline(const struct inbox *in, mono_t now)
+{
+	const struct inbox_principal *p;
+	mono_t first = MONO_NEVER;
+
+	TAILQ_FOREACH(p, &in->turns, turn)
+		if (!in_budget(in, p, now))
+			first = mono_min(first, renewal(in, p));
+	return first;
+}
+
+/* ---- turns ---- */
+
+/* The next connection in its budget whose first frame is ready; NULL: there is none. */
+static struct inbox_queue *
+next(const struct inbox *in, mono_t now,
+     bool (*ready)(void *user, uint64_t conn, struct bytes frame), void *user)
+{
+	struct inbox_principal *p;
+	struct inbox_queue *q;
+
+	TAILQ_FOREACH(p, &in->turns, turn) {
+		if (!in_budget(in, p, now))
+			continue;
+		TAILQ_FOREACH(q, &p->turns, turn)
+			if (ready(user, q->conn, TAILQ_FIRST(&q->frames)->frame))
+				return q;
+	}
+	return NULL;
+}
+
+bool
+inbox_has(const struct inbox *in, mono_t now,
+          bool (*ready)(void *user, uint64_t conn, struct bytes frame), void *user)
+{
+	return next(in, now, ready, user) != NULL;
+}
+
+bool
+inbox_take(struct inbox *in, mono_t now,
+           bool (*ready)(void *user, uint64_t conn, struct bytes frame), void *user,
+           struct queued_frame *queued)
+{
+	struct inbox_queue *q = next(in, now, ready, user);
+	struct inbox_principal *p;
+
+	if (q == NULL)
+		return false;
+	p = q->principal;
+	leave_turns(in, q);
+	must(frame_queue_take(&q->frames, queued));
+	q->bytes -= queued->frame.len;
+	p->bytes -= queued->frame.len;
+	in->bytes -= queued->frame.len;
+	if (!TAILQ_EMPTY(&p->turns))
+		TAILQ_REMOVE(&in->turns, p, turn);
+	if (!TAILQ_EMPTY(&q->frames))
+		TAILQ_INSERT_TAIL(&p->turns, q, turn);
+	if (!TAILQ_EMPTY(&p->turns))
+		TAILQ_INSERT_TAIL(&in->turns, p, turn);
+	return true;
 }

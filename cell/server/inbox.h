@@ -1,37 +1,68 @@
-/* Frames of clients that wait in a server: in a queue for each connection. The connections take
- * turns, one frame each, so that a client that sends many frames delays itself and not the other
- * clients. */
+/* Frames of clients that wait in a server: in a queue for each connection, and the connections of a
+ * principal together. Principals take turns, one frame each, and so do the connections of each: a
+ * client that sends many frames delays those of its own principal, and not others.
+ *
+ * While several principals send frames each has a budget: so many of its frames are handled in so
+ * much time, and no more, though nobody else's wait. For whoever comes next would find the replica
+ * at work for it, and the log being written. */
 #ifndef LSFS_SERVER_INBOX_H
 #define LSFS_SERVER_INBOX_H
 
 #include <bsd/sys/queue.h>
 #include <bsd/sys/tree.h>
+#include "cell/base/mono.h"
 #include "cell/server/frame_queue.h"
 
-struct inbox_queue;
-RB_HEAD(inbox_tree, inbox_queue);
-TAILQ_HEAD(inbox_turns, inbox_queue);
-
-struct inbox {
-	struct inbox_tree queues; /* by connection; only those that hold frames */
-	struct inbox_turns turns;
-	size_t bytes; /* of all waiting frames */
+enum {
+	INBOX_KEY = 32, /* bytes of a key, which stands for its principal */
+	INBOX_BUDGET_MS = 50,
+	INBOX_SHARED_MS = 1000, /* after a frame of another principal there are several */
 };
 
-void inbox_init(struct inbox *in);
+struct inbox_queue;
+struct inbox_principal;
+RB_HEAD(inbox_tree, inbox_queue);
+RB_HEAD(inbox_principals, inbox_principal);
+TAILQ_HEAD(inbox_turns, inbox_principal);
+
+struct inbox {
+	unsigned budget;
+	struct inbox_tree queues;           /* by connection */
+	struct inbox_principals principals; /* by key */
+	struct inbox_turns turns;           /* those of whose frames some wait */
+	size_t bytes;                       /* of all waiting frames */
+	const struct inbox_principal *last; /* whose frame was handled last; NULL: nobody's */
+	mono_t last_at, other_at;           /* then; and when one of another was, before */
+};
+
+/* `budget`: frames of a principal in INBOX_BUDGET_MS. */
+void inbox_init(struct inbox *in, unsigned budget);
 void inbox_free(struct inbox *in);
-/* Takes over `frame`. Returns the number of waiting bytes of the connection. */
+/* A connection of the principal with this key; its end, with that of its frames. */
+void inbox_connect(struct inbox *in, uint64_t conn, const uint8_t key[INBOX_KEY]);
+void inbox_disconnect(struct inbox *in, uint64_t conn);
+/* The number of the principal's connections. */
+size_t inbox_connections(const struct inbox *in, const uint8_t key[INBOX_KEY]);
+/* The same for the principal of a connection. */
+size_t inbox_connections_beside(const struct inbox *in, uint64_t conn);
+/* Takes over `frame`; frees it when there is no such connection any more. Returns the number of
+ * waiting bytes of the connection. */
 size_t inbox_put(struct inbox *in, uint64_t conn, struct bytes frame);
-/* The number of waiting bytes of the connection. */
+/* The number of waiting bytes of the connection; and of all of its principal. */
 size_t inbox_bytes(const struct inbox *in, uint64_t conn);
-/* Is there a connection whose first frame is `ready`? */
-bool inbox_has(const struct inbox *in, bool (*ready)(void *user, uint64_t conn, struct bytes frame),
-               void *user);
-/* Removes the first frame of the next connection whose first frame is `ready`, with the ownership
- * of it; false when there is none. */
-bool inbox_take(struct inbox *in, bool (*ready)(void *user, uint64_t conn, struct bytes frame),
-                void *user, struct queued_frame *queued);
-/* Frees the frames of a connection that is gone. */
-void inbox_drop(struct inbox *in, uint64_t conn);
+size_t inbox_bytes_of_principal(const struct inbox *in, uint64_t conn);
+/* May a frame of the connection be handled now? One is. */
+bool inbox_in_budget(const struct inbox *in, uint64_t conn, mono_t now);
+void inbox_charge(struct inbox *in, uint64_t conn, mono_t now);
+/* When frames that wait for a budget may be handled; MONO_NEVER: there are none. */
+mono_t inbox_deadline(const struct inbox *in, mono_t now);
+/* Is there a connection in its budget whose first frame is `ready`? */
+bool inbox_has(const struct inbox *in, mono_t now,
+               bool (*ready)(void *user, uint64_t conn, struct bytes frame), void *user);
+/* Removes the first frame of the next such connection, with the ownership of it; false when there
+ * is none. */
+bool inbox_take(struct inbox *in, mono_t now,
+                bool (*ready)(void *user, uint64_t conn, struct bytes frame), void *user,
+                struct queued_frame *queued);
 
 #endif

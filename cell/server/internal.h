@@ -37,6 +37,7 @@ struct server {
 	/* server.c */
 	struct local_clients clients; /* clients in this process, and the frames for them */
 	struct inbox inbox;           /* clients' frames that wait for their turn */
+	mono_t heard;                 /* when the last frame arrived, or the last deadline */
 	bool turn_runs, turn_over;
 	bool inbox_due;  /* the inbox may have a frame that is ready */
 	bool due;        /* the owner has reported a deadline */

@@ -17,6 +17,7 @@ enum {
 	UNSENT_HIGH = 4 * 1024 * 1024,
 	FLOOD = 6 * 1024 * 1024, /* more than the 4 MiB that a client may have in flight */
 	INBOX_MAX = 256 * 1024 * 1024,
+	BUDGET = 64,
 };
 
 /* ---- the beginning ---- */
@@ -139,6 +140,8 @@ set_limits(struct server_limits *l)
 		l->flood = FLOOD;
 	if (l->inbox == 0)
 		l->inbox = INBOX_MAX;
+	if (l->budget == 0)
+		l->budget = BUDGET;
 }
 
 struct server *
@@ -154,7 +157,7 @@ server_new(const struct server_config *config, const struct server_io *io)
 	s->leave_by = MONO_NEVER;
 	local_clients_init(&s->clients);
 	TAILQ_INIT(&s->gate);
-	inbox_init(&s->inbox);
+	inbox_init(&s->inbox, s->config.limits.budget);
 	start_replica(s);
 	if (!cell_file_is_standalone(&identity->cell_file)) {
 		start_gateway(s);

@@ -9,7 +9,12 @@
 #include "cell/base/must.h"
 #include "cell/wire/codec.h"
 
-enum { TURN_MS = 4 }; /* the part of a turn in which clients' requests are read */
+enum {
+	TURN_MS = 1,       /* the part of a turn in which clients' requests are read */
+	UNSENT_PARTS = 16, /* so many connections of a principal may have all of it */
+	INBOX_PARTS =
+	    8, /* in one of which there is room for a principal when others fill the inbox */
+};
 
 static mono_t
 now_of(const struct server *s)
@@ -26,6 +31,15 @@ behind(const struct server *s)
 	       s->update.backlog > s->config.limits.backlog;
 }
 
+/* The connections of a principal share what may be unsent to them. */
+static size_t
+unsent_max(const struct server *s, uint64_t conn)
+{
+	const size_t n = inbox_connections_beside(&s->inbox, conn), most = s->config.limits.unsent;
+
+	return n > UNSENT_PARTS ? most * UNSENT_PARTS / n + 1 : most;
+}
+
 /* True if the frame can be processed now. Requests wait while writing the log or the state is far
  * behind; and a client that does not read its replies gets no more of them. */
 static bool
@@ -34,7 +48,7 @@ may_step(struct server *s, uint64_t conn, unsigned code)
 	if (code == MSG_request && behind(s))
 		return false;
 	return (conn & GATEWAY_CONN) == 0 ||
-	       gateway_unsent_bytes(s->gateway, conn) < s->config.limits.unsent;
+	       gateway_unsent_bytes(s->gateway, conn) < unsent_max(s, conn);
 }
 
 static bool
@@ -71,8 +85,9 @@ read_inbox(struct server *s)
 	if (s->inbox.bytes == 0)
 		return;
 	end = mono_add(now_of(s), span_ms(TURN_MS));
-	while (!s->left && !s->turn_over && inbox_take(&s->inbox, is_ready, s, &p)) {
+	while (!s->left && !s->turn_over && inbox_take(&s->inbox, s->heard, is_ready, s, &p)) {
 		read_on(s, &p);
+		inbox_charge(&s->inbox, p.conn, s->heard);
 		step_frame(s, p.conn, p.frame);
 		queued_frame_free(&p);
 		s->turn_over = mono_reached(now_of(s), end);
@@ -96,13 +111,17 @@ must_wait(struct server *s, uint64_t conn, unsigned code)
 {
 	if (code == MSG_keepalive)
 		return false;
-	return s->inbox.bytes > 0 || turn_is_over(s) || !may_step(s, conn, code);
+	return s->inbox.bytes > 0 || turn_is_over(s) || !may_step(s, conn, code) ||
+	       !inbox_in_budget(&s->inbox, conn, s->heard);
 }
 
 static void
 take(struct server *s, uint64_t conn, unsigned code, struct bytes frame)
 {
+	s->heard = now_of(s);
 	if (!must_wait(s, conn, code)) {
+		if (code != MSG_keepalive)
+			inbox_charge(&s->inbox, conn, s->heard);
 		step_frame(s, conn, frame);
 		return;
 	}
@@ -125,6 +144,7 @@ void
 server_timeout(struct server *s)
 {
 	s->due = true;
+	s->heard = now_of(s);
 }
 
 /* Handles the deadlines after the input of the turn: a KeepAlive that arrived before the deadline
@@ -139,7 +159,8 @@ take_deadlines(struct server *s)
 	s->due = false;
 	if (mono_reached(now, s->deadline)) {
 		server_step(s, (struct replica_event){.kind = REPLICA_TIMEOUT});
-		s->inbox_due |= inbox_has(&s->inbox, is_ready, s); /* it may have made room */
+		s->inbox_due |=
+		    inbox_has(&s->inbox, s->heard, is_ready, s); /* it may have made room */
 	}
 	if (s->gateway == NULL)
 		return;
@@ -176,6 +197,8 @@ mono_t
 server_deadline(const struct server *s)
 {
 	mono_t next = mono_min(s->deadline, s->leave_by);
+
+	next = mono_min(next, inbox_deadline(&s->inbox, s->heard));
 
 	if (!TAILQ_EMPTY(&s->clients.outbox) || s->turn_over || s->inbox_due ||
 	    s->news != SERVER_GOES_ON || (!mono_is_never(s->leave_by) && server_has_left(s)))
@@ -234,8 +257,10 @@ server_fetch_checked(struct server *s, const char *why)
 uint64_t
 server_connect(struct server *s, const struct server_client *client, const char *principal)
 {
+	static const uint8_t no_key[INBOX_KEY];
 	uint64_t conn = local_clients_connect(&s->clients, client);
 
+	inbox_connect(&s->inbox, conn, no_key);
 	server_step(s, (struct replica_event){.kind = REPLICA_CONNECTED,
 	                                      .conn = conn,
 	                                      .principal = bytes_of(principal)});
@@ -260,7 +285,7 @@ server_send(struct server *s, uint64_t conn, struct bytes frames)
 void
 server_disconnect(struct server *s, uint64_t conn)
 {
-	inbox_drop(&s->inbox, conn);
+	inbox_disconnect(&s->inbox, conn);
 	if (local_clients_disconnect(&s->clients, conn))
 		server_step(s, (struct replica_event){.kind = REPLICA_DISCONNECTED, .conn = conn});
 }
@@ -334,16 +359,19 @@ principal_of_key(void *user, enum channel_role role, const uint8_t key[NOISE_KEY
 	if (!tree_principal_of_key(tree, proved, &p))
 		return not_known(s);
 	*name = p.name;
-	return RC_OK;
+	return inbox_connections(&s->inbox, key) < LIMIT_PRINCIPAL_CONNECTIONS ? RC_OK : RC_FULL;
 }
 
 static void
 on_client_connected(void *user, uint64_t conn, struct bytes principal, struct bytes key)
 {
-	server_step(user, (struct replica_event){.kind = REPLICA_CONNECTED,
-	                                         .conn = conn,
-	                                         .principal = principal,
-	                                         .key = key});
+	struct server *s = user;
+
+	inbox_connect(&s->inbox, conn, key.data);
+	server_step(s, (struct replica_event){.kind = REPLICA_CONNECTED,
+	                                      .conn = conn,
+	                                      .principal = principal,
+	                                      .key = key});
 }
 
 static void
@@ -352,7 +380,7 @@ on_client_disconnected(void *user, uint64_t conn)
 	struct server *s = user;
 
 	state_transfer_forget(s->transfer, conn);
-	inbox_drop(&s->inbox, conn);
+	inbox_disconnect(&s->inbox, conn);
 	server_step(s, (struct replica_event){.kind = REPLICA_DISCONNECTED, .conn = conn});
 }
 
@@ -363,6 +391,17 @@ is_admin(const struct server *s, uint64_t conn)
 
 	return gateway_principal(s->gateway, conn, &principal) &&
 	       tree_is_admin(replica_tree(s->replica), principal);
+}
+
+/* True if the inbox has no room for more of the connection's principal. Others find some room when
+ * one has filled it. */
+static bool
+is_full(const struct server *s, uint64_t conn)
+{
+	const size_t most = s->config.limits.inbox;
+
+	return s->inbox.bytes > most &&
+	       inbox_bytes_of_principal(&s->inbox, conn) > most / INBOX_PARTS;
 }
 
 /* Closes the connections of clients that send more than the inbox can hold; a client repeats its
@@ -376,7 +415,7 @@ on_client_frame(void *user, uint64_t conn, struct bytes frame)
 	if (code == MSG_state_request &&
 	    state_transfer_client(s->transfer, conn, is_admin(s, conn), frame))
 		return;
-	if (s->inbox.bytes <= s->config.limits.inbox || !must_wait(s, conn, code)) {
+	if (!is_full(s, conn) || !must_wait(s, conn, code)) {
 		take(s, conn, code, frame);
 		return;
 	}

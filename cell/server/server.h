@@ -17,11 +17,13 @@ struct server_limits {
 	size_t backlog; /* of requests that wait for the log; above it no further ones are begun */
 	size_t unsaved; /* of the state not yet written; above it likewise, and the master's entries
 	                 * are dropped */
-	size_t unsent;  /* of unsent replies to one client; above it its requests wait */
+	size_t unsent;  /* of unsent replies to one client; above it its requests wait; less where a
+	                 * principal has many clients */
 	size_t flood;   /* of one client's waiting requests; above it nothing is read from it */
 	size_t inbox;   /* of all waiting requests; above it clients that send more are closed */
-	size_t part;    /* of a part of a copy, in one message */
-	size_t step;    /* of what a master does in one step, about */
+	unsigned budget; /* frames of a principal's clients in INBOX_BUDGET_MS, while others send */
+	size_t part;     /* of a part of a copy, in one message */
+	size_t step;     /* of what a master does in one step, about */
 	unsigned keepalives; /* of all sessions, a second; above it leases are longer */
 	span_t patience;     /* time to wait for a part before it is requested again */
 };

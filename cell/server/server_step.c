@@ -16,10 +16,12 @@ post(struct server *s, struct queued_frame queued)
 	if (queued.peer != 0) {
 		gateway_send_peer(s->gateway, queued.peer, queued.frame);
 	} else if ((queued.conn & GATEWAY_CONN) == 0) {
+		if (queued.close)
+			inbox_disconnect(&s->inbox, queued.conn);
 		local_clients_post(&s->clients, queued);
 		return;
 	} else if (queued.close) {
-		inbox_drop(&s->inbox, queued.conn); /* nobody would be told the replies */
+		inbox_disconnect(&s->inbox, queued.conn); /* nobody would be told the replies */
 		gateway_close(s->gateway, queued.conn);
 	} else if (queued.datagram) {
 		gateway_send_datagram(s->gateway, queued.conn, queued.frame);

@@ -1,4 +1,5 @@
 /* One run: a cell, machines, faults for a while, then calm until everything has come to an end. */
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -406,6 +407,7 @@ sim_stage(const struct sim_script *script, uint64_t seed)
 	    .clocks = CLOCKS_ALIKE,
 	    .lease_ms = LEASE_MS,
 	    .ending = LIMIT_ENDING,
+	    .limits.budget = UINT_MAX,
 	};
 	history_init(&s->history);
 	model_init(s);

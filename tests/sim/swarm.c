@@ -210,4 +210,6 @@ swarm_draw_servers(struct swarm *w, uint64_t seed)
 	w->rates[FAULT_REPLY_LATE] = maybe(&own, kinds[FAULT_REPLY_LATE].most);
 	for (int f = FAULT_DATAGRAM_LOST; f <= FAULT_DATAGRAM_LATE; f++)
 		w->rates[f] = maybe(&own, kinds[f].most);
+	if (rng_chance(&own, 300))
+		w->limits.budget = 1 + (unsigned)rng_below(&own, 8);
 }

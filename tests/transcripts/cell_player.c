@@ -324,6 +324,8 @@ COMMAND(cell)
 		p->s->swarm.log_entries = script_number(w);
 	if (script_take(w, "keepalives"))
 		p->s->swarm.limits.keepalives = (unsigned)script_number(w);
+	if (script_take(w, "budget"))
+		p->s->swarm.limits.budget = (unsigned)script_number(w);
 	sim_stage_cell(p->s, (int)replicas);
 	while (sim_serving(p->s) == NULL)
 		sim_run_until(p->s, p->s->now + MS);

@@ -24,7 +24,8 @@ struct side {
 	uint8_t from;
 	uint64_t conn;
 	char principal[32];
-	bool serves; /* its replica is the master */
+	bool serves;  /* its replica is the master */
+	bool crowded; /* with connections of the principal */
 	bool stopped;
 };
 
@@ -71,7 +72,7 @@ on_principal(void *user, enum channel_role role, const uint8_t key[NOISE_KEY], s
 	if (memcmp(s->cell_file.admin_public, key, NOISE_KEY) != 0)
 		return s->serves ? RC_PERM : RC_NOT_MASTER;
 	*name = bytes_of("admin");
-	return RC_OK;
+	return s->crowded ? RC_FULL : RC_OK;
 }
 
 static void
@@ -383,6 +384,14 @@ TEST(test_client)
 	UNTIL(&p, p.visitor.closed_n == 1);
 	assert_int_equal(p.visitor.frame_n, 1);
 	assert_int_equal(p.sides[0].disconnected_n, 1);
+
+	/* As many of its principal are there as may be. */
+	leave(&p);
+	p.sides[0].crowded = true;
+	visit(&p, &p.admin, CHANNEL_CLIENT);
+	UNTIL(&p, p.visitor.closed_n == 1);
+	assert_string_equal(p.visitor.why, "the replica has no room for one more client");
+	assert_int_equal(p.sides[0].connected_n, 2);
 	end(&p);
 }
 

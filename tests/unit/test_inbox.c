@@ -1,8 +1,22 @@
-/* Frames that wait: the connections take turns, and each keeps its order. */
+/* Frames that wait: principals take turns, and so do the connections of each, which keep their
+ * order; and the budgets of several principals. */
 #include <stdlib.h>
 #include "cell/base/memory.h"
 #include "cell/server/inbox.h"
 #include "tests/unit/unit.h"
+
+enum { BUDGET = 8 };
+
+static const mono_t now = {1000000000};
+static const uint8_t ann[INBOX_KEY] = "ann", bob[INBOX_KEY] = "bob";
+
+static void
+begin(struct inbox *in, const uint8_t *principal, uint64_t conns)
+{
+	inbox_init(in, BUDGET);
+	for (uint64_t conn = 1; conn <= conns; conn++)
+		inbox_connect(in, conn, principal);
+}
 
 static void
 put(struct inbox *in, uint64_t conn, const char *frame)
@@ -23,7 +37,7 @@ assert_next(struct inbox *in, uint64_t not_ready, uint64_t conn, const char *fra
 {
 	struct queued_frame p;
 
-	assert_true(inbox_take(in, ready, &not_ready, &p));
+	assert_true(inbox_take(in, now, ready, &not_ready, &p));
 	assert_int_equal(p.conn, conn);
 	assert_true(bytes_equal(p.frame, bytes_of(frame)));
 	queued_frame_free(&p);
@@ -33,7 +47,7 @@ TEST(test_turns)
 {
 	struct inbox in;
 
-	inbox_init(&in);
+	begin(&in, ann, 4);
 	for (int i = 0; i < 1000; i++)
 		put(&in, 1, "flood");
 	put(&in, 2, "a");
@@ -59,19 +73,110 @@ TEST(test_not_ready)
 	struct queued_frame p;
 	uint64_t one = 1;
 
-	inbox_init(&in);
+	begin(&in, ann, 2);
 	put(&in, 1, "1");
 	put(&in, 2, "22");
 	put(&in, 1, "333");
 	assert_int_equal(in.bytes, 6);
 	assert_int_equal(inbox_bytes(&in, 1), 4);
-	assert_true(inbox_has(&in, ready, &one));
+	assert_true(inbox_has(&in, now, ready, &one));
 	assert_next(&in, 1, 2, "22");
-	assert_false(inbox_has(&in, ready, &one));
-	assert_false(inbox_take(&in, ready, &one, &p));
+	assert_false(inbox_has(&in, now, ready, &one));
+	assert_false(inbox_take(&in, now, ready, &one, &p));
 	assert_true(in.bytes > 0);
 	assert_next(&in, 0, 1, "1");
-	inbox_drop(&in, 1);
-	inbox_drop(&in, 7);
+	inbox_disconnect(&in, 1);
+	inbox_disconnect(&in, 7);
 	assert_int_equal(in.bytes, 0);
+	assert_int_equal(inbox_put(&in, 1, bytes_copy(bytes_of("nobody's"))), 0);
+	inbox_free(&in);
+}
+
+/* However many connections a principal has, another one has every second turn. */
+TEST(test_principals)
+{
+	struct inbox in;
+
+	begin(&in, ann, 100);
+	inbox_connect(&in, 101, bob);
+	for (uint64_t conn = 1; conn <= 100; conn++)
+		put(&in, conn, "flood");
+	put(&in, 101, "a");
+	put(&in, 101, "b");
+	assert_int_equal(inbox_connections(&in, ann), 100);
+	assert_int_equal(inbox_connections_beside(&in, 7), 100);
+	assert_int_equal(inbox_bytes_of_principal(&in, 1), 500);
+	assert_next(&in, 0, 1, "flood");
+	assert_next(&in, 0, 101, "a");
+	assert_next(&in, 0, 2, "flood");
+	assert_next(&in, 0, 101, "b");
+	assert_next(&in, 0, 3, "flood");
+	assert_next(&in, 0, 4, "flood");
+	inbox_free(&in);
+}
+
+static mono_t
+later(int64_t ms)
+{
+	return mono_add(now, span_ms(ms));
+}
+
+static void
+charge(struct inbox *in, uint64_t conn, int n)
+{
+	while (n-- > 0)
+		inbox_charge(in, conn, now);
+}
+
+/* A principal that is alone has no budget. From the first frame of another one on it has, and its
+ * frames wait, until the budget is renewed or it is alone again. */
+TEST(test_budgets)
+{
+	uint64_t none = 0;
+	struct inbox in;
+
+	begin(&in, ann, 1);
+	inbox_connect(&in, 2, bob);
+	charge(&in, 1, 10 * BUDGET);
+	assert_true(inbox_in_budget(&in, 1, now));
+	charge(&in, 2, 1);
+	assert_false(inbox_in_budget(&in, 1, now));
+	assert_true(inbox_in_budget(&in, 2, now));
+	assert_true(mono_is_never(inbox_deadline(&in, now)));
+	put(&in, 1, "flood");
+	assert_false(inbox_has(&in, now, ready, &none));
+	assert_int_equal(inbox_deadline(&in, now).ns, later(INBOX_BUDGET_MS).ns);
+	put(&in, 2, "b");
+	assert_next(&in, 0, 2, "b");
+	assert_true(inbox_has(&in, later(INBOX_BUDGET_MS), ready, &none));
+	assert_true(mono_is_never(inbox_deadline(&in, later(INBOX_BUDGET_MS))));
+	inbox_charge(&in, 1, later(INBOX_SHARED_MS - 1));
+	for (int i = 1; i < BUDGET; i++)
+		inbox_charge(&in, 1, later(INBOX_SHARED_MS - 1));
+	assert_false(inbox_in_budget(&in, 1, later(INBOX_SHARED_MS - 1)));
+	assert_int_equal(inbox_deadline(&in, later(INBOX_SHARED_MS - 1)).ns,
+	                 later(INBOX_SHARED_MS).ns);
+	assert_true(inbox_in_budget(&in, 1, later(INBOX_SHARED_MS)));
+	inbox_free(&in);
+}
+
+/* A principal that has gone is forgotten. */
+TEST(test_gone)
+{
+	struct inbox in;
+
+	begin(&in, ann, 2);
+	inbox_connect(&in, 3, bob);
+	charge(&in, 3, 1);
+	charge(&in, 1, BUDGET);
+	put(&in, 1, "x");
+	inbox_disconnect(&in, 1);
+	assert_false(inbox_in_budget(&in, 1, now));
+	assert_false(inbox_in_budget(&in, 2, now));
+	inbox_disconnect(&in, 2);
+	assert_int_equal(inbox_connections(&in, ann), 0);
+	assert_int_equal(in.bytes, 0);
+	inbox_connect(&in, 4, ann);
+	assert_true(inbox_in_budget(&in, 4, now));
+	inbox_free(&in);
 }
