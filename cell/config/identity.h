@@ -7,9 +7,9 @@
 
 struct identity {
 	struct cell_file cell_file;
-	uint8_t replica; /* this replica's id in the cell */
+	uint8_t replica;          /* this replica's id in the cell */
 	struct sign_keys signing; /* the cell's; none: it joins a running cell */
-	struct noise_pair pair;       /* the replica's key; unset for a cell in one process */
+	struct noise_pair pair;   /* the replica's key; unset for a cell in one process */
 };
 
 /* Reads DIRECTORY/cell.conf, signing.key and, unless the cell runs in one process, replica.key. The

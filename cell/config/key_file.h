@@ -1,9 +1,9 @@
 /* Key files: one line each; a file that others than its owner may read or write is refused.
  *
- *   signing BASE64URL           the cell's, Ed25519: signs sequencers (DATADIR/signing.key). After a
- *                               rotation the file has a line for each key that is still of use
- *   replica BASE64URL           a replica's, Curve25519 (DATADIR/replica.key)
- *   principal NAME BASE64URL    a principal's, Curve25519 (admin.key, /etc/lsfs/key)
+ *   signing BASE64URL           the cell's, Ed25519: signs sequencers (DATADIR/signing.key). After
+ * a rotation the file has a line for each key that is still of use replica BASE64URL           a
+ * replica's, Curve25519 (DATADIR/replica.key) principal NAME BASE64URL    a principal's, Curve25519
+ * (admin.key, /etc/lsfs/key)
  *
  * BASE64URL is the secret half. The cell file holds the public halves of the cell's key, of the
  * replicas' keys and of admin's key.
@@ -69,7 +69,8 @@ struct key_public {
 	uint8_t public_key[32];
 };
 
-/* The public half of a key file of any kind; of several keys, the first. False with one line in `why`. */
+/* The public half of a key file of any kind; of several keys, the first. False with one line in
+ * `why`. */
 bool key_file_read_public(const char *path, struct key_public *key, char *why, size_t why_size);
 
 /* True for a valid name of a principal: 1..64 bytes, no '/', '*', '#', blanks or control

@@ -13,7 +13,7 @@ struct server_process {
 	char *directory;
 	struct server_process_config config;
 	struct identity *identity; /* owned; secret */
-	struct store *store; /* NULL: the replica joins, and `lock` is used */
+	struct store *store;       /* NULL: the replica joins, and `lock` is used */
 	struct dir_lock lock;
 	struct tree *tree;             /* NULL once the server has taken it over */
 	struct px_recovered recovered; /* likewise */

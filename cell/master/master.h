@@ -13,8 +13,8 @@
 
 struct master;
 
-/* The cell's signing keys, of Ed25519: for sequencers, tickets and check digits. The first one signs;
- * what any of them has signed is genuine. */
+/* The cell's signing keys, of Ed25519: for sequencers, tickets and check digits. The first one
+ * signs; what any of them has signed is genuine. */
 struct master_keys {
 	uint8_t secret[2][64];
 	int n;

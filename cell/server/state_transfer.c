@@ -203,9 +203,8 @@ give_secret(struct state_transfer *x, uint8_t to)
 	              "replica %u asks for the cell's signing key, and gets it", to);
 	send_message(x, to, 0,
 	             &(struct message){.code = MSG_secret,
-	                               .secret = {
-	                                   .key = {x->config.identity->signing.secret[0],
-	                                           SIGN_SECRET}}});
+	                               .secret = {.key = {x->config.identity->signing.secret[0],
+	                                                  SIGN_SECRET}}});
 }
 
 /* So that a replica which was removed before its first start does not wait for the key. */

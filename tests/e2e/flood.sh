@@ -1,0 +1,56 @@
+#!/bin/bash
+# How much one principal that floods a cell slows another one: make flood [ROUNDS=10]. A native
+# client writes a small file, one write after the other, and is alone and beside the flood in turn,
+# for 4 s each; 10 sessions of the other principal have as many writes and reads under way as they
+# may (tests/hostile/hostile.c). The cell is three processes on this machine, the flood has the
+# lowest priority for its processors. Prints the writes of each round, and the median of how much
+# fewer there are beside the flood. A machine that has other things to do shows these, too.
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/loopback.sh"
+
+ROUNDS=${ROUNDS:-10}
+PHASE=4 # seconds, behind one more, in which what was begun before comes to an end
+
+writes() { tail -n 1 "$work/writers" | cut -d ' ' -f 2; }
+
+# phase SIGNAL: the writes a second, with the flood stopped or going on.
+phase() {
+	local from
+	kill -"$1" "$flood"
+	pause_s 1
+	from=$(writes)
+	pause_s $PHASE
+	echo $((($(writes) - from) / PHASE))
+}
+
+case_flood() {
+	local nodes writers alone beside
+	up_of_three
+	cell_ctl cell set master_lease=3s > /dev/null
+	"$LSCTL" key generate "$work/mallory.key" mallory > "$work/mallory.pub"
+	cell_ctl principal add mallory "$(cat "$work/mallory.pub")" > /dev/null
+	: > "$m/ground"
+	nodes=$(stat -c %i "$m/ground")
+	"$TOOLS/writers" "$cell/dc1.conf" "$cell/admin.key" 1 1 100 > "$work/writers" &
+	writers=$!
+	HALF=0 SESSIONS=10 MANNER=flooding nice -n 19 "$build/tests/hostile/hostile" \
+		"$cell/dc1.conf" "$work/mallory.key" $((ROUNDS * 2 * (PHASE + 1) + 60)) - \
+		"$(master)" "$nodes" > "$work/said" &
+	flood=$!
+	wait_until "there are writes" eval '[ "0$(writes)" -gt 0 ]'
+	for _ in $(seq "$ROUNDS"); do
+		alone=$(phase STOP)
+		beside=$(phase CONT)
+		echo "$alone $beside" >> "$work/rounds"
+		echo "# $alone writes a second alone, $beside beside the flood" >&3
+	done
+	kill $writers
+	kill -9 "$flood"
+	awk '{ print ($1 - $2) * 100 / $1 }' "$work/rounds" | sort -g |
+		awk '{ at[NR] = $1 }
+			END { printf "# slower by %.1f %% (median)\n", at[int((NR + 1) / 2)] }' >&3
+	down
+}
+
+exec 3>&1
+run_cases

@@ -1,0 +1,101 @@
+#!/bin/bash
+# A client that means harm, against three replicas: with a key that the cell knows, of a principal
+# that may write some files and read nothing else, and with one that it does not. Nothing ends, the
+# master stays who it is, memory has its limits, others have their turn, and nothing is learnt.
+# ATTACK=60 SESSIONS=2000 HALF=50000 tests/e2e/hostile.sh: more of it, for so many seconds.
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/loopback.sh"
+
+ATTACK=${ATTACK:-6}
+secret=hidden-$RANDOM$RANDOM$RANDOM
+LOCKS=8
+
+case_mounts() {
+	up_of_three
+	cell_ctl cell set master_lease=3s > /dev/null # two processors have all of this to do
+	"$LSCTL" key generate "$work/mallory.key" mallory > "$work/mallory.pub"
+	"$LSCTL" key generate "$work/stranger.key" > /dev/null
+	cell_ctl principal add mallory "$(cat "$work/mallory.pub")" > /dev/null
+	echo mallory > "$m/acl/mallory"
+	local i
+	for i in $(seq 0 $LOCKS); do
+		: > "$m/ground$i"
+		setfattr -n user.ls.acl.read -v mallory "$m/ground$i"
+		setfattr -n user.ls.acl.write -v mallory "$m/ground$i"
+	done
+	for i in read write; do setfattr -n user.ls.acl.$i -v admin "$m"; done
+	mkdir "$m/vault"
+	echo "$secret" > "$m/vault/$secret"
+	for i in read write; do is "$(attribute acl.$i "$m/vault/$secret")" admin; done
+}
+
+# writes SECONDS: how often a file can be written in that time, by a mount that does no harm.
+writes() {
+	: > "$work/writes"
+	timeout "$1" bash -c 'while echo > "$0/turn"; do echo >> "$1"; done' "$m" "$work/writes" ||
+		:
+	wc -l < "$work/writes"
+}
+
+replicas() { for i in 1 2 3; do replica $i; done | xargs; }
+kilobytes() { sed -n 's/^VmHWM:[[:space:]]*\([0-9]*\).*/\1/p' "/proc/$1/status"; }
+
+# number WORD: the one behind it in the last line of the hostile program.
+number() { sed -n "s/.*\<$1 \([0-9]*\).*/\1/p" "$work/said"; }
+
+# attacked KEY [MASTER NODE...]: by that key, while a mount writes: a quarter of what it writes
+# alone, at least, since the attack needs the processors, too.
+attacked() {
+	local alone beside before processes pid key=$1
+	shift
+	before=$(epoch)
+	processes=$(replicas)
+	alone=$(writes 2)
+	nice -n 19 "$build/tests/hostile/hostile" "$cell/dc1.conf" "$key" "$ATTACK" "$secret" "$@" \
+		> "$work/said" 2> "$work/said.log" &
+	pid=$!
+	beside=$(writes "$ATTACK")
+	wait $pid || cat "$work/said.log"
+	say "$(cat "$work/said"); writes: $((alone / 2)) a second alone," \
+		"$((beside / ATTACK)) beside it"
+	is "$(cat "$work/said.log")" ""
+	is "$(number learnt)" 0
+	is "$(epoch)" "$before"
+	is "$(replicas)" "$processes"
+	[ $((beside * 2 * 4 / ATTACK)) -ge "$alone" ]
+	for pid in $processes; do
+		say "replica of $(kilobytes "$pid") KiB"
+		is_sanitized || [ "$(kilobytes "$pid")" -lt $((512 * 1024)) ]
+	done
+}
+
+case_with_a_key_that_is_known() {
+	local nodes
+	nodes=$(stat -c %i "$m"/ground*)
+	exec 9< "$m/vault/$secret"
+	flock 9 # lists of locks have it
+	# shellcheck disable=SC2086 # words
+	attacked "$work/mallory.key" "$(master)" $nodes
+	[ "$(number parked)" -gt 0 ]
+	[ "$(number answers)" -gt 0 ]
+}
+
+case_with_a_key_that_is_unknown() {
+	attacked "$work/stranger.key"
+	is "$(number sessions)" 0
+	[ "$(number denied)" -gt 0 ]
+}
+
+# Behind it the cell does what it did, also for clients that come now.
+case_and_behind_it() {
+	mount_second
+	echo after > "$m/after"
+	is "$(cat "$m2/after")" after
+	steps_are_short
+	! grep -hE "must|broken invariant|Sanitizer" "$cell"/*/*.log "$work"/lscell-*.log \
+		2> /dev/null
+	limit 20 umount "$m2"
+	down
+}
+
+run_cases
