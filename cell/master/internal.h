@@ -114,8 +114,8 @@ struct master {
  * the barrier. */
 #define M_TRACE(m, ...) TRACE((m)->config.trace, __VA_ARGS__)
 
-/* So many KeepAlives a second are no burden for a master: those of 20,000 sessions with a lease of
- * 12 s, that is a tenth of a processor. */
+/* Beyond so many KeepAlives a second leases are lengthened: those of 20,000 sessions with a lease of
+ * 12 s. */
 enum { KEEPALIVES = 5000 };
 
 /* A step that has done so much leaves what may wait to the next step: so a step takes milliseconds,
