@@ -27,6 +27,8 @@ check() {
 	exec 7>&-
 }
 
+is_free() { [ "$(attribute lock "$1")" = free ]; }
+
 case_check() {
 	local first second
 	exec 9<> "$d/f"
@@ -40,7 +42,7 @@ case_check() {
 	flock -s 9
 	check "$second" "stale: the lock was converted"
 	exec 9>&-
-	wait_until "the lock is free" is "$(attribute lock "$m2/case_check/f")" free
+	wait_until "the lock is free" is_free "$m2/case_check/f"
 	check "$second" "stale: the lock is free"
 	check "${second/:exclusive:/:shared:}" "stale: not signed by this cell"
 	rm "$d/f"
