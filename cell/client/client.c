@@ -336,5 +336,6 @@ client_counts(const struct client *c)
 	    .connections = c->session.connections,
 	    .fail_overs = c->session.fail_overs,
 	    .jeopardies = c->session.jeopardies,
+	    .datagrams = c->keepalive.datagrams,
 	};
 }

@@ -210,6 +210,7 @@ struct client_counts {
 	uint64_t sessions, connections; /* that were opened */
 	uint64_t fail_overs;            /* masters of a later epoch */
 	uint64_t jeopardies;
+	uint64_t datagrams; /* that were answered while the connection was late */
 };
 
 /* The numbers as they are now. */

@@ -185,6 +185,7 @@ datagram_answered(struct client *c, const struct msg_keepalive_reply *m)
 	struct client_keepalive *k = &c->keepalive;
 	const mono_t sent = k->datagram_sent[m->sequence % DATAGRAMS_KEPT];
 
+	k->datagrams++;
 	k->datagram_answered = mono_max(k->datagram_answered, sent);
 	k->lease = span_ms(m->lease_ms);
 	k->lease_end = mono_max(k->lease_end, lease_from(c, sent, m->lease_ms));

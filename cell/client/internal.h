@@ -142,6 +142,7 @@ struct client_keepalive {
 	uint64_t datagram_sequence;
 	mono_t datagram_sent[DATAGRAMS_KEPT];
 	mono_t datagram_answered;
+	uint64_t datagrams; /* that were answered, on all connections */
 };
 
 /* ---- client_request.c ---- */

@@ -113,6 +113,8 @@ put_session(const struct mount *m, const struct client_status *s, const struct c
 	            "Times that the session found a master of a later epoch.");
 	put_counter(to, "lsfs_jeopardies_total", n->jeopardies,
 	            "Times that the lease ended before it was renewed.");
+	put_counter(to, "lsfs_datagrams_answered_total", n->datagrams,
+	            "KeepAlives that were answered over UDP, since the connection was late.");
 }
 
 static void

@@ -25,15 +25,16 @@ drop() {
 drop_no_more() { on c1 nft delete table ip dropped; }
 
 in_state() { [ "$(told "$1" state)" = "$2" ]; }
-jeopardies() { sed -n 's/^lsfs_jeopardies_total //p' "$m1/.cell/metrics"; }
-has_short_lease() { told 1 lease_left | awk '{ exit $1 > 2 }'; }
+metric() { sed -n "s/^lsfs_$1_total //p" "$m1/.cell/metrics"; }
+jeopardies() { metric jeopardies; }
+has_short_lease() { told 1 lease_left | awk '{ exit $1 > 3 }'; }
 is_open() { operate session list | grep -qw "$1"; }
 is_not_open() { ! is_open "$1"; }
 
 case_up() {
 	up
 	operate cell set cache_lease=2s
-	operate cell set session_lease=2s
+	operate cell set session_lease=3s
 	echo 1 > "$m1/f"
 	is "$(jeopardies)" 0
 	wait_until "mount 1 has the new lease" has_short_lease
@@ -55,6 +56,7 @@ case_without_tcp() {
 	limit 20 bash -c "echo 2 > '$m1/f'"
 	is "$(told 1 session)" "$session"
 	is "$(jeopardies)" 0
+	[ "$(metric datagrams_answered)" -gt 0 ]
 	is "$(attribute lock "$m1/lock")" exclusive
 	exec 8>&-
 	wait_until "mount 2 is back" in_state 2 safe

@@ -147,7 +147,8 @@ TEST(test_the_session)
 	                                          .sessions = 1,
 	                                          .connections = 3,
 	                                          .fail_overs = 2,
-	                                          .jeopardies = 1};
+	                                          .jeopardies = 1,
+	                                          .datagrams = 4};
 	b->client.status.leave_end = mono_add(b->now, span_ms(2500));
 	shows(b, "session_state{state=\"safe\"} 1");
 	shows(b, "session_state{state=\"jeopardy\"} 0");
@@ -156,6 +157,7 @@ TEST(test_the_session)
 	shows(b, "cache_leave_left_seconds 2.500");
 	shows(b, "connections_total 3");
 	shows(b, "fail_overs_total 2");
+	shows(b, "datagrams_answered_total 4");
 	b->client.status.leave_end = MONO_NEVER;
 	b->client.status.grace_end = mono_add(b->now, span_s(45));
 	bench_state(b, CLIENT_JEOPARDY);
