@@ -78,6 +78,7 @@ machine_add_hold(struct sim *s, struct machine *m, struct hold hold)
 	if (m->closing)
 		return; /* nobody is left who could believe anything */
 	machine_check_exclusion(s, m, &hold);
+	watches_holds(s, m, &hold);
 	ARRAY_ROOM(m->holds, m->holds_n, m->holds_room);
 	m->holds[m->holds_n++] = hold;
 }

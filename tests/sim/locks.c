@@ -127,6 +127,7 @@ new_fence(struct sim *s, uint64_t index, struct item *it, struct holder *h)
 	*last = index > *last ? index : *last + 1;
 	h->now.fence = it->last_fence = *last;
 	h->now.generation = it->lock_generation;
+	h->now.at = s->now;
 	ARRAY_ROOM(it->happened, it->happened_n, it->happened_room);
 	it->happened[it->happened_n++] =
 	    (struct happening){.kind = EVENT_LOCK_ACQUIRED, .generation = it->lock_generation};
@@ -221,6 +222,24 @@ locks_has(const struct item *it, uint64_t session, const struct acquire *a)
 	const struct holder *h = holder_of((struct item *)it, session, a->owner);
 
 	return h != NULL && h->now.acquisition == a->acquisition;
+}
+
+int64_t
+locks_blocked_since(const struct sim *s, const struct item *it, uint64_t session, uint64_t owner)
+{
+	const struct holder *h = holder_of((struct item *)it, session, owner);
+
+	for (size_t i = 0; h != NULL && i < s->history.acquires_n; i++) {
+		const struct record *r = s->history.acquires[i];
+		const struct acquire *w = &r->op.acquire.acquire;
+
+		if (r->waiting && w->node == it->node && r->queued_epoch == s->model.epoch &&
+		    r->queued_at < h->now.at && model_alive(&s->model, r->session) &&
+		    (w->mode == LOCK_EXCLUSIVE || h->now.mode == LOCK_EXCLUSIVE) &&
+		    !has_or_converts(s, it, r))
+			return h->now.at;
+	}
+	return INT64_MAX;
 }
 
 void

@@ -261,8 +261,9 @@ void watches_answered(struct sim *s, struct machine *m, const struct client_answ
 void watches_wanted(struct sim *s, struct machine *m, const struct mount_watch *w);
 /* An event came. */
 void watches_told(struct sim *s, struct machine *m, const struct client_watched *e);
-/* An acquire was answered: it waits. */
+/* An acquire was answered: it waits. Or it has the lock, as it was told now. */
 void watches_waits(struct sim *s, const struct record *r);
+void watches_holds(struct sim *s, struct machine *m, const struct hold *h);
 /* The client watches nothing any more. */
 void watches_clear(struct machine *m);
 /* At the end each client knows the newest generation of what it watches. */

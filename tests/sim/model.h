@@ -11,7 +11,8 @@ struct holder {
 	struct taken {
 		uint64_t acquisition, generation, fence;
 		enum lock_mode mode;
-	} now, earlier; /* earlier: what a conversion found, if not 0 */
+		int64_t at; /* when that was decided */
+	} now, earlier;     /* earlier: what a conversion found, if not 0 */
 	int64_t delay_s;
 };
 
@@ -232,6 +233,10 @@ void locks_took(struct sim *s, uint64_t index, uint64_t session, const struct ac
 void locks_granted(struct sim *s, uint64_t index, const struct command *c,
                    const struct op_grant *op);
 /* Does the session's owner hold it by that acquisition? */
+/* When the owner got the lock, if another one waited for it then, and still does; else INT64_MAX.
+ */
+int64_t locks_blocked_since(const struct sim *s, const struct item *it, uint64_t session,
+                            uint64_t owner);
 bool locks_has(const struct item *it, uint64_t session, const struct acquire *a);
 /* Is the acquisition that the guard names not held any more? */
 bool locks_guard_stale(struct sim *s, const struct guard *g);

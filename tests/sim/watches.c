@@ -291,6 +291,22 @@ watches_waits(struct sim *s, const struct record *r)
 	}
 }
 
+/* Others may have waited for the lock as it came to this client. */
+void
+watches_holds(struct sim *s, struct machine *m, const struct hold *h)
+{
+	const struct item *it = model_item(&s->model, h->node);
+	struct watched *w = find(m, h->node);
+	int64_t since;
+
+	if (w == NULL || it == NULL)
+		return;
+	since = locks_blocked_since(s, it, m->session, h->owner);
+	if (since != INT64_MAX && w->told > 0 && w->told_from <= since && w->conflict < since &&
+	    s->model.epoch_from <= since)
+		w->owed_a_conflict = true;
+}
+
 static void
 conflicts(struct sim *s, struct watched *w)
 {
