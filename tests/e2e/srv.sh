@@ -75,6 +75,13 @@ case_found() {
 	found_ctl session list > /dev/null
 }
 
+# A list that is brought up to date has the addresses; the name stays.
+case_brought_up_to_date() {
+	cp "$found" "$work/old.conf"
+	limit 30 "$LSCTL" --cell "$work/old.conf" --key "$cell/admin.key" cell refresh > /dev/null
+	grep -qx "srv = $offered" "$work/old.conf"
+}
+
 # The members come from the cell: nothing is asked for any more.
 case_dns_ends() {
 	end_dns
