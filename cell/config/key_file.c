@@ -28,6 +28,8 @@ struct key_line {
 	uint8_t secret[SECRET];
 };
 
+static const char no_key_file[] = "damaged: not a key file's line";
+
 static const char *const kinds[] = {
     [KEY_SIGNING] = "signing",
     [KEY_REPLICA] = "replica",
@@ -179,10 +181,28 @@ key_file_create_channel(const char *path, const char *name, struct noise_pair *p
 
 /* ---- reading ---- */
 
+/* Reads the whole file, of which no copy is left elsewhere. */
+static int
+read_whole(int fd, char text[KEY_FILE_MAX + 1])
+{
+	size_t len = 0;
+	ssize_t n;
+
+	while ((n = read(fd, text + len, KEY_FILE_MAX + 1 - len)) != 0) {
+		if (n < 0 && errno != EINTR)
+			return -errno;
+		len += n > 0 ? (size_t)n : 0;
+		if (len > KEY_FILE_MAX)
+			return -EFBIG;
+	}
+	text[len] = '\0';
+	return strlen(text) == len ? 0 : -EBADMSG;
+}
+
 /* Reads a key file; false, with one line in `why`, also when others than its owner have
  * access to it. */
 static bool
-read_text(const char *path, struct buffer *text, char *why, size_t why_size)
+read_text(const char *path, char text[KEY_FILE_MAX + 1], char *why, size_t why_size)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	struct stat st = {0};
@@ -197,9 +217,11 @@ read_text(const char *path, struct buffer *text, char *why, size_t why_size)
 		snprintf(why, why_size, "%s: others may read or write it (mode %04o; chmod 600)",
 		         path, (unsigned)(st.st_mode & 07777));
 		rc = -EPERM;
-	} else if ((rc = file_read(fd, KEY_FILE_MAX, text)) < 0) {
+	} else if ((rc = read_whole(fd, text)) < 0) {
 		snprintf(why, why_size, "%s: %s", path,
-		         rc == -EFBIG ? "too long for a key file" : strerror(-rc));
+		         rc == -EFBIG     ? "too long for a key file"
+		         : rc == -EBADMSG ? no_key_file
+		                          : strerror(-rc));
 	}
 	if (fd >= 0)
 		close(fd);
@@ -261,7 +283,7 @@ parse_lines(char *text, struct key_line lines[SIGN_KEYS])
 static int
 read_any(const char *path, struct key_line lines[SIGN_KEYS], char *why, size_t why_size)
 {
-	struct buffer text = BUFFER(KEY_FILE_MAX + 1);
+	char text[KEY_FILE_MAX + 1];
 	int n = 0;
 
 	memset(lines, 0, SIGN_KEYS * sizeof *lines);
@@ -273,18 +295,14 @@ read_any(const char *path, struct key_line lines[SIGN_KEYS], char *why, size_t w
 		snprintf(why, why_size, "core dumps can't be switched off: %s", strerror(errno));
 		return 0;
 	}
-	if (read_text(path, &text, why, why_size)) {
-		buffer_put_u8(&text, 0);
-		if (strlen((char *)text.data) + 1 == text.len)
-			n = parse_lines((char *)text.data, lines);
+	if (read_text(path, text, why, why_size)) {
+		n = parse_lines(text, lines);
 		if (n == 0)
-			snprintf(why, why_size, "%s: damaged: not a key file's line", path);
+			snprintf(why, why_size, "%s: %s", path, no_key_file);
 	}
 	if (n == 0)
 		sodium_memzero(lines, SIGN_KEYS * sizeof *lines);
-	if (text.data != NULL)
-		sodium_memzero(text.data, text.room);
-	buffer_free(&text);
+	sodium_memzero(text, sizeof text);
 	return n;
 }
 
