@@ -387,6 +387,8 @@ take_frame(struct stream *s, struct bytes frame)
 		stream_end(s, why);
 	else
 		callbacks->frame(callbacks->user, s->id, frame);
+	if (wire_frame_code(frame) == MSG_secret) /* the cell's signing key, in a buffer of ours */
+		sodium_memzero((void *)frame.data, frame.len);
 }
 
 static long

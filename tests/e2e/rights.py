@@ -165,6 +165,18 @@ def checked(d, o):
         os.close(fd)
 
 
+def made_ephemeral(node, o):
+    fd = os.open(node, os.O_RDONLY)
+    try:
+        os.setxattr(node, "user.ls.ephemeral", b"1")
+    finally:
+        os.close(fd)
+
+
+def no_lock_delay(d, o):
+    os.removexattr(d + "/f", "user.ls.lock_delay")
+
+
 def refused(error, act):
     def call(d, o):
         try:
@@ -225,12 +237,14 @@ CALLS = [
     ("w", "shared lock by attribute", lock_attribute("/f", b"shared")),
     ("w", "lock of a directory", lock_attribute("", b"exclusive")),
     ("w", "lock-delay", lambda d, o: os.setxattr(d + "/f", "user.ls.lock_delay", b"7")),
+    ("w", "no lock-delay", no_lock_delay),
     ("c", "name for read", same_attribute("/f", "user.ls.acl.read")),
     ("c", "name for write", same_attribute("/f", "user.ls.acl.write")),
     ("c", "name for change", same_attribute("/f", "user.ls.acl.change")),
     ("c", "name of a directory", same_attribute("", "user.ls.acl.read")),
     ("w", "create and unlink", created),
     ("w", "create an ephemeral file", created_ephemeral),
+    ("w", "make ephemeral", guarded(file_at, os.unlink, made_ephemeral)),
     ("w", "mkdir and rmdir", made),
     ("w", "unlink", guarded(file_at, os.unlink, lambda n, o: os.unlink(n))),
     ("w", "rmdir", guarded(os.mkdir, os.rmdir, lambda n, o: os.rmdir(n))),
