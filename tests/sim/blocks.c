@@ -1,4 +1,5 @@
-/* How many blocks of memory are not freed. The linker sends every call here (--wrap). */
+/* How many blocks of memory are not freed, and those that are refused. The linker sends every call
+ * here (--wrap). */
 #include <stdlib.h>
 #include "tests/sim/sim.h"
 
@@ -9,6 +10,7 @@ void *__wrap_calloc(size_t count, size_t size);
 void *__wrap_realloc(void *block, size_t size);
 void __wrap_free(void *block);
 
+bool (*blocks_refuse)(void);
 static long blocks;
 
 long
@@ -20,6 +22,8 @@ blocks_count(void)
 void *
 __wrap_calloc(size_t count, size_t size)
 {
+	if (blocks_refuse != NULL && blocks_refuse())
+		return NULL;
 	blocks++;
 	return __real_calloc(count, size);
 }
@@ -27,6 +31,8 @@ __wrap_calloc(size_t count, size_t size)
 void *
 __wrap_realloc(void *block, size_t size)
 {
+	if (blocks_refuse != NULL && blocks_refuse())
+		return NULL;
 	if (block == NULL)
 		blocks++;
 	return __real_realloc(block, size);

@@ -82,6 +82,8 @@ void quiet_check(struct sim *s);
 
 /* Blocks of memory that were allocated and are not freed. */
 long blocks_count(void);
+/* Asked at each allocation, true: it fails; NULL: none does. */
+extern bool (*blocks_refuse)(void);
 
 /* ---- restored.c ---- */
 
