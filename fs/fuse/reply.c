@@ -189,7 +189,7 @@ send_data(const struct parked *p, const struct mount_reply *m)
 static int
 send_listing(const struct parked *p, const struct mount_reply *m)
 {
-	char *buf = memory_zero(1, p->size), name[LIMIT_NAME + 1];
+	char *buf = memory_zero(p->size, 1), name[LIMIT_NAME + 1];
 	size_t used = 0, n;
 	int rc;
 

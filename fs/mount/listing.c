@@ -73,8 +73,13 @@ listing_serve(struct mount *m, struct call *c)
 {
 	struct handle *h = c->handle;
 	size_t from = (size_t)c->event.offset;
-	struct mount_reply *r = call_reply(m, c, MOUNT_LISTING);
+	struct mount_reply *r;
 
+	if (h->released) { /* it goes with this call, and the names with it */
+		call_status(m, c, EBADF);
+		return;
+	}
+	r = call_reply(m, c, MOUNT_LISTING);
 	if (r && from < h->children_n) {
 		r->children = h->children + from;
 		r->children_n = h->children_n - from;

@@ -5,7 +5,8 @@
 set -u
 source=${srcdir:?} seconds=${SECONDS_EACH:-60} status=0
 flags="-std=gnu17 -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=undefined"
-libraries="-lsodium -lxxhash -linih -luv"
+flags="$flags $(pkg-config --cflags fuse3)"
+libraries="-lsodium -lxxhash -linih -luv -lcmocka $(pkg-config --libs fuse3)"
 
 mkdir -p fuzz/objects || exit 1
 rm -f fuzz/objects/*
@@ -20,10 +21,11 @@ compile() {
 
 # shellcheck disable=SC2046 # words
 compile $(cd "$source" && ls cell/base/*.c cell/wire/*.c cell/tree/*.c cell/master/*.c \
-	cell/paxos/*.c cell/replica/*.c cell/config/*.c cell/sys/clock.c cell/sys/file.c) || exit 1
+	cell/paxos/*.c cell/replica/*.c cell/config/*.c cell/sys/*.c fs/mount/*.c fs/fuse/*.c \
+	tests/unit/mount_bench.c tests/unit/tree_fixture.c tests/unit/row_store.c) || exit 1
 ar rcs fuzz/libfuzz.a fuzz/objects/*.o || exit 1
 
-mkdir -p fuzz/corpus/tree fuzz/corpus/replica
+mkdir -p fuzz/corpus/tree fuzz/corpus/replica fuzz/corpus/fuse
 # shellcheck disable=SC2086 # words
 clang $flags -D_GNU_SOURCE -I. -I"$source" "$source/tests/fuzz/seeds.c" fuzz/libfuzz.a \
 	$libraries -o fuzz/seeds && fuzz/seeds fuzz/corpus || exit 1
