@@ -46,9 +46,8 @@ case_flood() {
 	done
 	kill $writers
 	kill -9 "$flood"
-	awk '{ print ($1 - $2) * 100 / $1 }' "$work/rounds" | sort -g |
-		awk '{ at[NR] = $1 }
-			END { printf "# slower by %.1f %% (median)\n", at[int((NR + 1) / 2)] }' >&3
+	awk '{ print ($1 - $2) * 100 / $1 }' "$work/rounds" | sort -g | awk '{ at[NR] = $1 }
+		END { printf "# slower by %.1f %% (median)\n", at[int((NR + 1) / 2)] }' >&3
 	down
 }
 

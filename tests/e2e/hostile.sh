@@ -32,8 +32,8 @@ case_mounts() {
 # writes SECONDS: how often a file can be written in that time, by a mount that does no harm.
 writes() {
 	: > "$work/writes"
-	timeout "$1" bash -c 'while echo > "$0/turn"; do echo >> "$1"; done' "$m" "$work/writes" ||
-		:
+	timeout "$1" bash -c 'while echo > "$0/turn"; do echo >> "$1"; done' \
+		"$m" "$work/writes" || :
 	wc -l < "$work/writes"
 }
 
@@ -56,8 +56,8 @@ attacked() {
 	pid=$!
 	beside=$(writes "$ATTACK")
 	wait $pid || cat "$work/said.log"
-	say "$(cat "$work/said"); writes: $((alone / 2)) a second alone," \
-		"$((beside / ATTACK)) beside it"
+	say "$(cat "$work/said")"
+	say "writes a second: $((alone / 2)) alone, $((beside / ATTACK)) beside it"
 	is "$(cat "$work/said.log")" ""
 	is "$(number learnt)" 0
 	is "$(epoch)" "$before"
@@ -86,14 +86,19 @@ case_with_a_key_that_is_unknown() {
 	[ "$(number denied)" -gt 0 ]
 }
 
+# An administrator asks in the same way, and learns it: so the search would have found it.
+case_the_secret_is_told_to_whom_it_belongs() {
+	HALF=0 SESSIONS=1 MANNER=curious "$build/tests/hostile/hostile" "$cell/dc1.conf" \
+		"$cell/admin.key" 1 "$secret" "$(master)" > "$work/said"
+	[ "$(number learnt)" -gt 0 ]
+}
+
 # Behind it the cell does what it did, also for clients that come now.
 case_and_behind_it() {
 	mount_second
 	echo after > "$m/after"
 	is "$(cat "$m2/after")" after
 	steps_are_short
-	! grep -hE "must|broken invariant|Sanitizer" "$cell"/*/*.log "$work"/lscell-*.log \
-		2> /dev/null
 	limit 20 umount "$m2"
 	down
 }
