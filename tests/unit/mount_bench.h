@@ -23,6 +23,7 @@ struct client {
 struct pending {
 	uint64_t token;
 	bool ordered;
+	bool too_large; /* the client refuses it: a text that has a NUL or is over its limit */
 	struct bytes packed;
 	struct op op;
 	struct client_rights opened;
