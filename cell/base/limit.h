@@ -50,9 +50,12 @@ enum {
 	                                     * earlier replies are under way */
 	LIMIT_PRINCIPALS = 4096,            /* principals of a cell */
 	LIMIT_PRINCIPAL_CONNECTIONS = 1024, /* of one principal to a replica */
-	LIMIT_SESSIONS = 200000,            /* sessions of a cell */
-	LIMIT_REPLICAS = 7,                 /* members of a cell at one time */
-	LIMIT_REPLICA_ID = 255,             /* ids are never reused */
+	LIMIT_PRINCIPAL_SESSIONS = 1024,
+	LIMIT_PRINCIPAL_WAITERS = 1 << 16,          /* of all its sessions, for all locks */
+	LIMIT_PRINCIPAL_WINDOW = 128 * 1024 * 1024, /* bytes of their requests without a reply */
+	LIMIT_SESSIONS = 200000,                    /* sessions of a cell */
+	LIMIT_REPLICAS = 7,                         /* members of a cell at one time */
+	LIMIT_REPLICA_ID = 255,                     /* ids are never reused */
 	LIMIT_MEMBERS = 64, /* rows of the member list; it keeps the last removed members */
 	LIMIT_ADDRESS = LIMIT_HOST + 8,
 	LIMIT_WHY = 255,         /* bytes of a human-readable reason */

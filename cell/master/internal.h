@@ -57,6 +57,7 @@
 #include "cell/master/master_request.h"
 #include "cell/master/master_session.h"
 #include "cell/master/order.h"
+#include "cell/master/principal_usage.h"
 #include "cell/master/proposal.h"
 #include "cell/master/queue_ticket.h"
 #include "cell/master/removed_principal.h"
@@ -90,6 +91,7 @@ struct master {
 	struct timers timers;
 	struct proposals proposals;
 	struct m_sessions sessions;
+	struct principal_usages usages;
 	struct openings opening;
 	struct endings ending;
 	struct removed_principals removed;
@@ -114,8 +116,8 @@ struct master {
  * the barrier. */
 #define M_TRACE(m, ...) TRACE((m)->config.trace, __VA_ARGS__)
 
-/* Beyond so many KeepAlives a second leases are lengthened: those of 20,000 sessions with a lease of
- * 12 s. */
+/* Beyond so many KeepAlives a second leases are lengthened: those of 20,000 sessions with a lease
+ * of 12 s. */
 enum { KEEPALIVES = 5000 };
 
 /* A step that has done so much leaves what may wait to the next step: so a step takes milliseconds,

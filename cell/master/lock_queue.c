@@ -174,12 +174,14 @@ struct waiter *
 m_waiter_add(struct master *m, struct m_session *s, const struct m_request *r, bool converting)
 {
 	const struct acquire *a = &r->acquire;
-	struct lock_queue *q = queue_make(m, a->node);
+	struct lock_queue *q = m_queue_find(m, a->node);
 	struct waiter *w;
 
 	must(a->ticket.epoch != 0);
-	if (q->n >= LIMIT_WAITERS || s->waiters.n >= LIMIT_SESSION_WAITERS)
+	if ((q != NULL && q->n >= LIMIT_WAITERS) || s->waiters.n >= LIMIT_SESSION_WAITERS ||
+	    !m_usage_waiter_fits(s))
 		return NULL;
+	q = queue_make(m, a->node);
 	w = memory_zero(1, sizeof *w);
 	w->session = s;
 	w->queue = q;
@@ -192,6 +194,7 @@ m_waiter_add(struct master *m, struct m_session *s, const struct m_request *r, b
 	must(RB_INSERT(waiter_places, &q->places, w) == NULL);
 	TAILQ_INSERT_TAIL(&s->waiters.list, w, of_session);
 	s->waiters.n++;
+	m_usage_add_waiter(s);
 	q->n++;
 	q->exclusive_n += a->mode != LOCK_SHARED;
 	return w;
@@ -213,6 +216,7 @@ m_waiter_drop(struct master *m, struct waiter *w)
 	RB_REMOVE(waiter_places, &q->places, w);
 	TAILQ_REMOVE(&s->waiters.list, w, of_session);
 	s->waiters.n--;
+	m_usage_drop_waiter(s);
 	q->n--;
 	q->exclusive_n -= w->acquire.mode != LOCK_SHARED;
 	if (w->granting)

@@ -58,6 +58,7 @@ clear(struct master *m)
 	m_lowered_end(m);
 	m_unshared_clear(m);
 	must(RB_EMPTY(&m->queues.by_node) && RB_EMPTY(&m->queues.waiters));
+	must(RB_EMPTY(&m->usages));
 	must(RB_EMPTY(&m->watches.nodes) && TAILQ_EMPTY(&m->events.waiting));
 	must(TAILQ_EMPTY(&m->queues.touched) && RB_EMPTY(&m->timers.by_time));
 	must(TAILQ_EMPTY(&m->order.runnable) && TAILQ_EMPTY(&m->order.behind_barrier));

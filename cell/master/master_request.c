@@ -80,6 +80,7 @@ request_free(struct master *m, struct m_session *s, struct m_request *r)
 		RB_REMOVE(acquire_tree, &s->requests.acquires, r);
 	s->requests.slots[r->slot]--;
 	s->requests.window[r->slot] -= r->op.len;
+	m_usage_drop_request(s, r->op.len);
 	m_order_forget(s, r);
 	if (r->pass != NULL)
 		gate_abandon(&m->gate, r->pass);
@@ -180,6 +181,7 @@ request_new(struct master *m, struct m_session *s, const struct msg_request *msg
 	}
 	s->requests.slots[slot]++;
 	s->requests.window[slot] += r->op.len;
+	m_usage_add_request(s, r->op.len);
 	return r;
 }
 
@@ -520,6 +522,10 @@ receive(struct master *m, struct m_connection *c, struct m_session *s,
 	}
 	if (!window_free(s, slot, msg->op.len)) {
 		m_connection_breach(m, c, "too many bytes of requests in flight");
+		return;
+	}
+	if (!m_usage_request_fits(s, msg->op.len)) {
+		m_connection_breach(m, c, "its principal has too many bytes in flight");
 		return;
 	}
 	r = request_new(m, s, msg, op, slot);

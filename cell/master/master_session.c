@@ -74,6 +74,7 @@ m_session_record(struct master *m, const struct tree_session *t)
 	struct m_session *s = memory_zero(1, sizeof *s);
 
 	s->id = t->id;
+	m_usage_join(m, s, t->principal);
 	m_await_begin(s, t->awaited);
 	m_withdrawals_init(&s->withdrawals);
 	m_waiters_init(s);
@@ -97,6 +98,7 @@ void
 m_session_free(struct master *m, struct m_session *s)
 {
 	m_session_forget_requests(m, s);
+	m_usage_part(m, s);
 	m_withdrawals_forget(&s->withdrawals, UINT64_MAX);
 	m_end_forget(m, s);
 	m_lease_forget(m, s);

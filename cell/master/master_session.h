@@ -18,6 +18,7 @@
 #include "cell/tree/tree.h"
 
 struct m_connection;
+struct principal_usage;
 
 struct m_session {
 	RB_ENTRY(m_session) link;
@@ -29,6 +30,7 @@ struct m_session {
 	struct session_cache cache;
 	struct session_await await;
 	struct session_barrier barrier;
+	struct principal_usage *usage;
 	struct session_requests requests;
 	struct session_order order;
 	struct withdrawals withdrawals;

@@ -180,7 +180,7 @@ m_opening_receive(struct master *m, struct m_connection *c, const struct msg_ope
 		session_attach(m, s, c);
 	} else if (id != 0) {
 		opened(m, c, RC_NO_SESSION, 0);
-	} else if (m->full) {
+	} else if (m->full || !m_usage_session_fits(m, p.name)) {
 		opened(m, c, RC_FULL, 0);
 	} else if (waits_for_barrier(m, c, msg)) {
 		session_create_parked(m, c, msg);

@@ -65,7 +65,7 @@ attacked() {
 	[ $((beside * 2 * 4 / ATTACK)) -ge "$alone" ]
 	for pid in $processes; do
 		say "replica of $(kilobytes "$pid") KiB"
-		is_sanitized || [ "$(kilobytes "$pid")" -lt $((512 * 1024)) ]
+		is_sanitized || [ "$(kilobytes "$pid")" -lt $((640 * 1024)) ]
 	done
 }
 

@@ -1,0 +1,44 @@
+/* The sessions, waiters and unanswered requests of a principal have limits together, beside the
+ * limits of each session: so that a principal with many sessions cannot fill the master's memory.
+ */
+#ifndef LSFS_MASTER_PRINCIPAL_USAGE_H
+#define LSFS_MASTER_PRINCIPAL_USAGE_H
+
+#include <bsd/sys/tree.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include "cell/base/bytes.h"
+
+struct master;
+struct m_session;
+
+struct principal_usage {
+	RB_ENTRY(principal_usage) link;
+	struct bytes principal; /* owned */
+	size_t sessions;
+	size_t waiters; /* for locks */
+	size_t window;  /* bytes of requests without a reply */
+};
+
+RB_HEAD(principal_usages, principal_usage);
+
+/* Counts a session, whose record begins. */
+void m_usage_join(struct master *m, struct m_session *s, struct bytes principal);
+/* Counts it no longer. Nothing of it is counted any more. */
+void m_usage_part(struct master *m, struct m_session *s);
+/* May the principal have one more session? */
+bool m_usage_session_fits(struct master *m, struct bytes principal);
+/* May the session's principal have one more waiter? */
+bool m_usage_waiter_fits(const struct m_session *s);
+/* May it have requests of so many bytes more without a reply? */
+bool m_usage_request_fits(const struct m_session *s, size_t bytes);
+/* Counts a waiter. */
+void m_usage_add_waiter(struct m_session *s);
+/* Counts the bytes of a request. */
+void m_usage_add_request(struct m_session *s, size_t bytes);
+/* Counts a waiter no longer. */
+void m_usage_drop_waiter(struct m_session *s);
+/* Counts the bytes of a request no longer. */
+void m_usage_drop_request(struct m_session *s, size_t bytes);
+
+#endif

@@ -1,0 +1,113 @@
+/* What the sessions of one principal may have together, and that it is theirs alone. */
+#include <stdlib.h>
+#include <string.h>
+#include "tests/unit/bare_world.h"
+#include "tests/unit/unit.h"
+
+enum { LARGE = 200 * 1024 };
+
+static struct bare_client
+client_of(struct bare_world *w, const char *principal, uint32_t name)
+{
+	struct bare_client c = {.world = w};
+
+	memcpy(c.nonce, &name, sizeof name);
+	c.nonce[sizeof name] = (uint8_t)principal[1]; /* no two names share it */
+	c.conn = world_connect(w, principal);
+	bare_send_open(&c);
+	return c;
+}
+
+static struct bare_client
+open_as(struct bare_world *w, const char *principal, uint32_t name)
+{
+	struct bare_client c = client_of(w, principal, name);
+
+	bare_expect_opened(&c);
+	return c;
+}
+
+/* One more session than a principal may have is refused; another one opens its first. */
+TEST(test_sessions)
+{
+	struct bare_world *w = world_new(1);
+	const struct message *m;
+	struct bare_client c;
+
+	world_add_principal(w, "ann");
+	for (uint32_t i = 0; i < LIMIT_PRINCIPAL_SESSIONS; i++)
+		open_as(w, "ann", i);
+	c = client_of(w, "ann", LIMIT_PRINCIPAL_SESSIONS);
+	m = bare_take(&c, MSG_session_opened);
+	assert_non_null(m);
+	assert_int_equal(m->session_opened.rc, RC_FULL);
+	open_as(w, "admin", 1);
+	world_free(w);
+}
+
+static enum rc
+wait_for(struct bare_client *c, uint64_t node, uint64_t owner)
+{
+	const struct op op = {.code = OP_acquire,
+	                      .acquire.acquire = {.node = node,
+	                                          .owner = owner,
+	                                          .acquisition = owner,
+	                                          .mode = LOCK_EXCLUSIVE,
+	                                          .wait = 1,
+	                                          .delay_s = -1}};
+
+	c->below = c->number + 1;
+	return bare_call(c, &op, NULL);
+}
+
+/* A session that waits as often as it may is refused a further place, in an empty queue, too; and
+ * nothing is left of that. */
+TEST(test_a_place_in_an_empty_queue)
+{
+	struct bare_world *w = world_new(1);
+	struct bare_client holder = bare_open(w, 1), c = bare_open(w, 2);
+	const uint64_t one = bare_file(&holder, "one"), other = bare_file(&holder, "other");
+
+	assert_int_equal(bare_lock(&holder, one, 1, LOCK_EXCLUSIVE), RC_OK);
+	assert_int_equal(bare_lock(&holder, other, 1, LOCK_EXCLUSIVE), RC_OK);
+	for (uint64_t i = 1; i <= LIMIT_SESSION_WAITERS; i++)
+		assert_int_equal(wait_for(&c, one, i), RC_QUEUED);
+	assert_int_equal(wait_for(&c, other, LIMIT_SESSION_WAITERS + 1), RC_FULL);
+	assert_int_equal(wait_for(&c, one, LIMIT_SESSION_WAITERS + 2), RC_FULL);
+	world_restart(w);
+	world_free(w);
+}
+
+/* Requests that nobody answers, of several sessions together, cost the connection of the one that
+ * goes too far; and not another principal's. */
+TEST(test_window)
+{
+	static uint8_t text[LARGE];
+	const struct op op = {.code = OP_append, .append = {0, {text, sizeof text}}};
+	enum {
+		EACH = LIMIT_WINDOW / (LARGE + 64),
+		SESSIONS = LIMIT_PRINCIPAL_WINDOW / LARGE / EACH
+	};
+	struct bare_world *w = world_new(1);
+	struct bare_client good, *clients = calloc(SESSIONS + 2, sizeof *clients);
+	int closed = 0;
+
+	assert_non_null(clients);
+	world_add_principal(w, "ann");
+	good = open_as(w, "admin", 1);
+	for (uint32_t i = 0; i < SESSIONS + 2; i++)
+		clients[i] = open_as(w, "ann", i);
+	world_slow_disk(w, true);
+	for (int i = 0; i < SESSIONS + 2; i++)
+		for (int n = 0; n < EACH && !world_closed(w, clients[i].conn); n++)
+			bare_send_op(&clients[i], &op);
+	for (int i = 0; i < SESSIONS + 2; i++)
+		closed += world_closed(w, clients[i].conn);
+	assert_in_range(closed, 1, 4);
+	assert_false(world_closed(w, good.conn));
+	world_slow_disk(w, false);
+	world_persist(w);
+	bare_file(&good, "good");
+	free(clients);
+	world_free(w);
+}
