@@ -104,6 +104,8 @@ bool master_principal(struct master *m, uint64_t conn, struct tree_principal *pr
 /* True if the client on the connection has the key of a member: it is an operator on the host of a
  * replica. */
 bool master_of_member(struct master *m, uint64_t conn);
+/* The number of requests without a reply of all sessions of the connection's principal. */
+size_t master_under_way(struct master *m, uint64_t conn);
 /* A principal was removed, while the master does not serve: closes its connections. */
 void master_principal_removed(struct master *m, struct bytes principal, struct master_update *u);
 /* Begins to end the session, while the master serves: its locks keep their lock-delays if

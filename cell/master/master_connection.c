@@ -131,6 +131,14 @@ master_of_member(struct master *m, uint64_t conn)
 	return c != NULL && c->principal.len == 0 && tree_has_member_key(m->tree, c->key);
 }
 
+size_t
+master_under_way(struct master *m, uint64_t conn)
+{
+	const struct m_connection *c = m_connection_find(m, conn);
+
+	return c != NULL && c->session != NULL ? c->session->usage->requests : 0;
+}
+
 void
 m_connection_attach(struct master *m, struct m_connection *c, struct m_session *s)
 {

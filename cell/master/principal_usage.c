@@ -44,7 +44,7 @@ m_usage_part(struct master *m, struct m_session *s)
 	s->usage = NULL;
 	if (--u->sessions > 0)
 		return;
-	must(u->waiters == 0 && u->window == 0);
+	must(u->waiters == 0 && u->requests == 0);
 	RB_REMOVE(principal_usages, &m->usages, u);
 	free((void *)u->principal.data);
 	free(u);
@@ -81,6 +81,7 @@ m_usage_add_waiter(struct m_session *s)
 void
 m_usage_add_request(struct m_session *s, size_t bytes)
 {
+	s->usage->requests++;
 	s->usage->window += bytes;
 }
 
@@ -94,6 +95,7 @@ m_usage_drop_waiter(struct m_session *s)
 void
 m_usage_drop_request(struct m_session *s, size_t bytes)
 {
-	must(s->usage->window >= bytes);
+	must(s->usage->requests > 0 && s->usage->window >= bytes);
+	s->usage->requests--;
 	s->usage->window -= bytes;
 }

@@ -16,8 +16,8 @@ struct principal_usage {
 	RB_ENTRY(principal_usage) link;
 	struct bytes principal; /* owned */
 	size_t sessions;
-	size_t waiters; /* for locks */
-	size_t window;  /* bytes of requests without a reply */
+	size_t waiters;          /* for locks */
+	size_t requests, window; /* without a reply, and their bytes */
 };
 
 RB_HEAD(principal_usages, principal_usage);
@@ -34,11 +34,11 @@ bool m_usage_waiter_fits(const struct m_session *s);
 bool m_usage_request_fits(const struct m_session *s, size_t bytes);
 /* Counts a waiter. */
 void m_usage_add_waiter(struct m_session *s);
-/* Counts the bytes of a request. */
+/* Counts a request, and its bytes. */
 void m_usage_add_request(struct m_session *s, size_t bytes);
 /* Counts a waiter no longer. */
 void m_usage_drop_waiter(struct m_session *s);
-/* Counts the bytes of a request no longer. */
+/* Counts it no longer. */
 void m_usage_drop_request(struct m_session *s, size_t bytes);
 
 #endif

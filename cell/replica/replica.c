@@ -581,6 +581,12 @@ replica_px(const struct replica *r)
 	return r->px;
 }
 
+size_t
+replica_under_way(const struct replica *r, uint64_t conn)
+{
+	return master_under_way(r->master, conn);
+}
+
 struct msg_members
 replica_members(const struct replica *r)
 {

@@ -126,6 +126,8 @@ struct msg_members replica_members(const struct replica *r);
 /* After REPLICA_STOP: true when the mastership is handed over, and everything is done that can be
  * done by the time `by`. */
 bool replica_left(const struct replica *r, mono_t by);
+/* The number of requests without a reply of the principal of a client's connection. */
+size_t replica_under_way(const struct replica *r, uint64_t conn);
 /* True if this replica is the master, its epoch is applied, and its lease is valid. */
 bool replica_serving(const struct replica *r, mono_t now);
 

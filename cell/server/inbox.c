@@ -14,14 +14,14 @@ struct inbox_queue {
 	struct inbox_principal *principal;
 	uint64_t conn;
 	struct frame_queue frames;
-	size_t bytes;
+	size_t waiting, bytes; /* frames, and their bytes */
 };
 
 struct inbox_principal {
 	RB_ENTRY(inbox_principal) link;
 	TAILQ_ENTRY(inbox_principal) turn; /* while one of its queues holds frames */
 	uint8_t key[INBOX_KEY];
-	size_t connections, bytes;
+	size_t connections, waiting, bytes;
 	struct inbox_queues turns; /* its queues that hold frames */
 	mono_t began;              /* of the time for which its budget is */
 	unsigned handled;          /* frames, since then */
@@ -105,6 +105,7 @@ queue_free(struct inbox *in, struct inbox_queue *q)
 		leave_turns(in, q);
 	RB_REMOVE(inbox_tree, &in->queues, q);
 	in->bytes -= q->bytes;
+	p->waiting -= q->waiting;
 	p->bytes -= q->bytes;
 	frame_queue_free(&q->frames);
 	free(q);
@@ -178,6 +179,8 @@ inbox_put(struct inbox *in, uint64_t conn, struct bytes frame)
 		TAILQ_INSERT_TAIL(&p->turns, q, turn);
 	frame_queue_put(&q->frames, (struct queued_frame){.conn = conn, .frame = frame});
 	q->bytes += frame.len;
+	q->waiting++;
+	p->waiting++;
 	p->bytes += frame.len;
 	in->bytes += frame.len;
 	return q->bytes;
@@ -231,7 +234,7 @@ inbox_in_budget(const struct inbox *in, uint64_t conn, mono_t now)
 }
 
 void
-inbox_charge(struct inbox *in, uint64_t conn, mono_t now)
+inbox_charge(struct inbox *in, uint64_t conn, mono_t now, size_t under_way)
 {
 	struct inbox_queue *q = find(in, conn);
 	struct inbox_principal *p;
@@ -243,7 +246,8 @@ inbox_charge(struct inbox *in, uint64_t conn, mono_t now)
 		p->began = now;
 		p->handled = 0;
 	}
-	p->handled++;
+	if (p->waiting + under_way >= INBOX_FREE)
+		p->handled++;
 	if (in->last != p)
 		in->other_at = in->last_at;
 	in->last = p;
@@ -303,6 +307,8 @@ inbox_take(struct inbox *in, mono_t now,
 	leave_turns(in, q);
 	must(frame_queue_take(&q->frames, queued));
 	q->bytes -= queued->frame.len;
+	q->waiting--;
+	p->waiting--;
 	p->bytes -= queued->frame.len;
 	in->bytes -= queued->frame.len;
 	if (!TAILQ_EMPTY(&p->turns))

@@ -2,9 +2,9 @@
  * principal together. Principals take turns, one frame each, and so do the connections of each: a
  * client that sends many frames delays those of its own principal, and not others.
  *
- * While several principals send frames each has a budget: so many of its frames are handled in so
- * much time, and no more, though nobody else's wait. For whoever comes next would find the replica
- * at work for it, and the log being written. */
+ * A principal that has much under way while others send frames has a budget: so many of its frames
+ * are handled in so much time, and no more, though nobody else's wait. For another one's frame
+ * would find the replica at work for it, and the log being written. */
 #ifndef LSFS_SERVER_INBOX_H
 #define LSFS_SERVER_INBOX_H
 
@@ -14,7 +14,8 @@
 #include "cell/server/frame_queue.h"
 
 enum {
-	INBOX_KEY = 32, /* bytes of a key, which stands for its principal */
+	INBOX_KEY = 32,  /* bytes of a key, which stands for its principal */
+	INBOX_FREE = 16, /* frames of a principal that wait or are under way, outside its budget */
 	INBOX_BUDGET_MS = 50,
 	INBOX_SHARED_MS = 1000, /* after a frame of another principal there are several */
 };
@@ -51,9 +52,10 @@ size_t inbox_put(struct inbox *in, uint64_t conn, struct bytes frame);
 /* The number of waiting bytes of the connection; and of all of its principal. */
 size_t inbox_bytes(const struct inbox *in, uint64_t conn);
 size_t inbox_bytes_of_principal(const struct inbox *in, uint64_t conn);
-/* May a frame of the connection be handled now? One is. */
+/* May a frame of the connection be handled now? */
 bool inbox_in_budget(const struct inbox *in, uint64_t conn, mono_t now);
-void inbox_charge(struct inbox *in, uint64_t conn, mono_t now);
+/* One is, while its principal has so many requests under way. */
+void inbox_charge(struct inbox *in, uint64_t conn, mono_t now, size_t under_way);
 /* When frames that wait for a budget may be handled; MONO_NEVER: there are none. */
 mono_t inbox_deadline(const struct inbox *in, mono_t now);
 /* Is there a connection in its budget whose first frame is `ready`? */

@@ -87,7 +87,7 @@ read_inbox(struct server *s)
 	end = mono_add(now_of(s), span_ms(TURN_MS));
 	while (!s->left && !s->turn_over && inbox_take(&s->inbox, s->heard, is_ready, s, &p)) {
 		read_on(s, &p);
-		inbox_charge(&s->inbox, p.conn, s->heard);
+		inbox_charge(&s->inbox, p.conn, s->heard, replica_under_way(s->replica, p.conn));
 		step_frame(s, p.conn, p.frame);
 		queued_frame_free(&p);
 		s->turn_over = mono_reached(now_of(s), end);
@@ -121,7 +121,8 @@ take(struct server *s, uint64_t conn, unsigned code, struct bytes frame)
 	s->heard = now_of(s);
 	if (!must_wait(s, conn, code)) {
 		if (code != MSG_keepalive)
-			inbox_charge(&s->inbox, conn, s->heard);
+			inbox_charge(&s->inbox, conn, s->heard,
+			             replica_under_way(s->replica, conn));
 		step_frame(s, conn, frame);
 		return;
 	}

@@ -125,7 +125,7 @@ static void
 charge(struct inbox *in, uint64_t conn, int n)
 {
 	while (n-- > 0)
-		inbox_charge(in, conn, now);
+		inbox_charge(in, conn, now, INBOX_FREE);
 }
 
 /* A principal that is alone has no budget. From the first frame of another one on it has, and its
@@ -150,13 +150,31 @@ TEST(test_budgets)
 	assert_next(&in, 0, 2, "b");
 	assert_true(inbox_has(&in, later(INBOX_BUDGET_MS), ready, &none));
 	assert_true(mono_is_never(inbox_deadline(&in, later(INBOX_BUDGET_MS))));
-	inbox_charge(&in, 1, later(INBOX_SHARED_MS - 1));
+	inbox_charge(&in, 1, later(INBOX_SHARED_MS - 1), INBOX_FREE);
 	for (int i = 1; i < BUDGET; i++)
-		inbox_charge(&in, 1, later(INBOX_SHARED_MS - 1));
+		inbox_charge(&in, 1, later(INBOX_SHARED_MS - 1), INBOX_FREE);
 	assert_false(inbox_in_budget(&in, 1, later(INBOX_SHARED_MS - 1)));
 	assert_int_equal(inbox_deadline(&in, later(INBOX_SHARED_MS - 1)).ns,
 	                 later(INBOX_SHARED_MS).ns);
 	assert_true(inbox_in_budget(&in, 1, later(INBOX_SHARED_MS)));
+	inbox_free(&in);
+}
+
+/* A principal with little under way and waiting is not charged, however often it sends. */
+TEST(test_outside_a_budget)
+{
+	struct inbox in;
+
+	begin(&in, ann, 1);
+	inbox_connect(&in, 2, bob);
+	charge(&in, 2, 1);
+	for (int i = 0; i < 10 * BUDGET; i++)
+		inbox_charge(&in, 1, now, INBOX_FREE - 1);
+	assert_true(inbox_in_budget(&in, 1, now));
+	put(&in, 1, "a");
+	for (int i = 0; i < BUDGET; i++)
+		inbox_charge(&in, 1, now, INBOX_FREE - 1);
+	assert_false(inbox_in_budget(&in, 1, now));
 	inbox_free(&in);
 }
 
