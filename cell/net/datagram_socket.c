@@ -5,6 +5,7 @@
  * that can't be opened are dropped without an answer: each costs a look-up, and opening 80 bytes
  * when the id is right. libuv reads at most 32 of them in a turn. */
 #include <netinet/in.h>
+#include <sodium.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -146,7 +147,7 @@ datagram_socket_close(struct stream *s)
 {
 	if (s->datagrams.keys.id != 0)
 		RB_REMOVE(datagram_tree, &s->transport->by_datagram, s);
-	s->datagrams = (struct datagrams){0};
+	sodium_memzero(&s->datagrams, sizeof s->datagrams);
 	socket_end(&s->datagram_socket);
 }
 
