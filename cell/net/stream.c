@@ -255,7 +255,7 @@ send_chunk(struct stream *s)
 static bool
 is_client(const struct stream *s)
 {
-	return s->dialer == NULL && s->channel.role == CHANNEL_CLIENT;
+	return s->dialer == NULL && !channel_role_is_replica(s->channel.role);
 }
 
 void
