@@ -43,8 +43,8 @@ kilobytes() { sed -n 's/^VmHWM:[[:space:]]*\([0-9]*\).*/\1/p' "/proc/$1/status";
 # number WORD: the one behind it in the last line of the hostile program.
 number() { sed -n "s/.*\<$1 \([0-9]*\).*/\1/p" "$work/said"; }
 
-# attacked KEY [MASTER NODE...]: by that key, while a mount writes: a quarter of what it writes
-# alone, at least, since the attack needs the processors, too.
+# attacked KEY [MASTER NODE...]: by that key, while a mount writes: a tenth of what it writes alone, at
+# least. The attack needs the processors, too, and they may have other things to do.
 attacked() {
 	local alone beside before processes pid key=$1
 	shift
@@ -62,7 +62,7 @@ attacked() {
 	is "$(number learnt)" 0
 	is "$(epoch)" "$before"
 	is "$(replicas)" "$processes"
-	[ $((beside * 2 * 4 / ATTACK)) -ge "$alone" ]
+	[ $((beside * 2 * 10 / ATTACK)) -ge "$alone" ]
 	for pid in $processes; do
 		say "replica of $(kilobytes "$pid") KiB"
 		is_sanitized || [ "$(kilobytes "$pid")" -lt $((640 * 1024)) ]
