@@ -55,9 +55,30 @@ put_replica(struct edit *e, const struct cell_file_replica *r)
 		buffer_printf(e->to, "role = learner\n");
 }
 
-static void
-put_version(struct edit *e)
+static bool
+keys_have_changed(const struct edit *e)
 {
+	return e->is->has_former &&
+	       memcmp(e->was->signing_public, e->is->signing_public, SIGN_PUBLIC) != 0;
+}
+
+static void
+put_signing_key(struct edit *e, const char *name, const uint8_t public_key[SIGN_PUBLIC])
+{
+	char key[KEY_TEXT];
+
+	must(key_to_text(public_key, SIGN_PUBLIC, key, sizeof key));
+	buffer_printf(e->to, "%s = %s\n", name, key);
+}
+
+/* The end of the cell's section gets the lines that have changed. */
+static void
+end_section(struct edit *e)
+{
+	if (e->in_cell && keys_have_changed(e)) {
+		put_signing_key(e, "signing_key", e->is->signing_public);
+		put_signing_key(e, "former_signing_key", e->is->former_public);
+	}
 	if (e->in_cell && e->is->version > 0)
 		buffer_printf(e->to, "version = %" PRIu64 "\n", e->is->version);
 	e->in_cell = false;
@@ -106,7 +127,7 @@ put_line(struct edit *e, struct bytes line)
 static void
 section(struct edit *e, struct bytes line)
 {
-	put_version(e);
+	end_section(e);
 	e->in_cell = begins_with(line, "[cell]");
 	e->id = id_of(line);
 	if (e->id != 0 && find(e->is, e->id) == NULL) {
@@ -120,15 +141,25 @@ section(struct edit *e, struct bytes line)
 		e->written[e->id] = true;
 }
 
+static bool
+is_of(struct bytes line, const char *name)
+{
+	const size_t n = strlen(name);
+
+	line = trimmed(line);
+	return begins_with(line, name) &&
+	       trimmed((struct bytes){line.data + n, line.len - n}).data[0] == '=';
+}
+
 /* The lines of a replica that has changed are written with its heading. */
 static bool
 is_obsolete(const struct edit *e, struct bytes line)
 {
 	if (e->id != 0)
 		return has_changed(e, e->id);
-	line = trimmed(line);
-	return e->in_cell && begins_with(line, "version") &&
-	       trimmed((struct bytes){line.data + 7, line.len - 7}).data[0] == '=';
+	return e->in_cell && (is_of(line, "version") ||
+	                      (keys_have_changed(e) &&
+	                       (is_of(line, "signing_key") || is_of(line, "former_signing_key"))));
 }
 
 static void
@@ -160,7 +191,7 @@ cell_file_edit(struct bytes text, const struct cell_file *was, const struct cell
 		text.data += n + (end != NULL);
 		text.len -= n + (end != NULL);
 	}
-	put_version(&e);
+	end_section(&e);
 	put_held(&e);
 	for (int i = 0; i < is->replicas_n; i++) {
 		if (e.written[is->replicas[i].id])

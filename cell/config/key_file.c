@@ -67,15 +67,6 @@ key_principal_valid(const char *name)
 	return principal_name_valid(bytes_of(name));
 }
 
-int
-sign_keys_find(const struct sign_keys *keys, const uint8_t public_key[SIGN_PUBLIC])
-{
-	for (int i = 0; i < keys->n; i++)
-		if (memcmp(sign_public(keys->secret[i]), public_key, SIGN_PUBLIC) == 0)
-			return i;
-	return -1;
-}
-
 /* ---- writing ---- */
 
 static void

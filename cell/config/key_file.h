@@ -16,25 +16,8 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "cell/base/limit.h"
+#include "cell/config/sign_keys.h"
 #include "cell/wire/noise.h"
-
-enum { SIGN_SECRET = 64, SIGN_PUBLIC = 32, SIGNATURE_SIZE = 64 };
-
-/* Signing keys of one cell: the newest, the one before, and one that is being introduced. */
-enum { SIGN_KEYS = 3 };
-struct sign_keys {
-	int n;
-	uint8_t secret[SIGN_KEYS][SIGN_SECRET];
-};
-
-/* The public half of an Ed25519 secret key is its end. */
-static inline const uint8_t *
-sign_public(const uint8_t secret[SIGN_SECRET])
-{
-	return secret + SIGN_SECRET - SIGN_PUBLIC;
-}
-/* The place of the key with that public half; -1: it is not among them. */
-int sign_keys_find(const struct sign_keys *keys, const uint8_t public_key[SIGN_PUBLIC]);
 
 /* Room for a public or secret half as text, with its NUL. */
 enum { KEY_TEXT = 44 };

@@ -35,9 +35,10 @@ struct server_process {
 	mono_t armed; /* the time for which the timer is set */
 	bool due;     /* the timer has expired */
 
-	uv_work_t writing; /* writes the cell file */
+	uv_work_t writing; /* writes the signing keys and the cell file */
 	bool writes_cell_file;
 	struct cell_file cell_file;
+	struct sign_keys keys, keys_on_disk;
 	int cell_file_rc;
 
 	bool stopping, closing;

@@ -131,8 +131,14 @@ write_cell_file(uv_work_t *work)
 	struct server_process *p = work->data;
 	char path[PATH_MAX];
 
+	p->cell_file_rc = 0;
+	if (memcmp(&p->keys, &p->keys_on_disk, sizeof p->keys) != 0) {
+		snprintf(path, sizeof path, "%s/signing.key", p->directory);
+		p->cell_file_rc = key_file_replace_signing(path, &p->keys);
+	}
 	cell_file_path(p, path);
-	p->cell_file_rc = cell_file_replace(path, &p->cell_file);
+	if (p->cell_file_rc == 0)
+		p->cell_file_rc = cell_file_replace(path, &p->cell_file);
 }
 
 static void
@@ -144,6 +150,8 @@ on_cell_file_written(uv_work_t *work, int status)
 
 	must(status == 0);
 	p->writes_cell_file = false;
+	if (error == 0)
+		p->keys_on_disk = p->keys;
 	cell_file_path(p, path);
 	snprintf(why, sizeof why, "%s: %s", path, strerror(error));
 	if (p->server != NULL)
@@ -157,13 +165,14 @@ on_cell_file_written(uv_work_t *work, int status)
 }
 
 static void
-io_write_cell_file(void *user, const struct cell_file *cell_file)
+io_write_cell_file(void *user, const struct cell_file *cell_file, const struct sign_keys *keys)
 {
 	struct server_process *p = user;
 
 	must(!p->writes_cell_file);
 	p->writes_cell_file = true;
 	p->cell_file = *cell_file;
+	p->keys = *keys;
 	p->writing.data = p;
 	must(uv_queue_work(p->loop, &p->writing, write_cell_file, on_cell_file_written) == 0);
 }

@@ -1,6 +1,7 @@
 #include "cell/host/internal.h"
 
 #include <netinet/in.h>
+#include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,6 +28,8 @@ process_free(struct server_process *p)
 		tree_free(p->tree);
 	store_recovered_free(&p->recovered);
 	secret_free(p->identity);
+	sodium_memzero(&p->keys, sizeof p->keys);
+	sodium_memzero(&p->keys_on_disk, sizeof p->keys_on_disk);
 	free(p->directory);
 	free(p);
 }
@@ -45,6 +48,7 @@ open_directory(struct server_process *p, char *why, size_t why_size)
 {
 	if (!identity_read(p->directory, p->identity, why, why_size))
 		return false;
+	p->keys_on_disk = p->identity->signing;
 	if (p->identity->signing.n > 0)
 		return open_store(p, why, why_size);
 	if (p->config.restart != NULL)

@@ -353,7 +353,8 @@ own_applied(struct master *m, const struct tree_answer *answer)
 
 	if (answer->op == OP_set_members || answer->op == OP_check_digest ||
 	    answer->op == OP_set_setting || answer->op == OP_add_principal ||
-	    answer->op == OP_remove_principal || answer->op == OP_rekey_principal)
+	    answer->op == OP_remove_principal || answer->op == OP_rekey_principal ||
+	    answer->op == OP_rotate_key)
 		return;
 	own = m_proposal_applied(m, answer->op);
 	if (answer->op == OP_await_session)

@@ -8,6 +8,7 @@
  *   TRANSFER              answered when this replica is no longer master
  *   DESTROY_SESSION       answered when the session has ended
  *   SET                   answered when the setting is in force at the master
+ *   ROTATE_KEY            answered when the new signing key is in force
  *   ADD, REMOVE_PRINCIPAL answered when the principal is there, or gone; the sessions of one that
  *                         is gone end behind that
  *   RECOVER_PRINCIPAL     likewise, when the principal has the key; by the holder of a member's
@@ -198,6 +199,17 @@ admin_principal(struct replica *r, struct admin_request *o)
 	}
 }
 
+/* The server introduces the key, and then it is proposed: r_admin_keys. Until that is decided no
+ * other key may take its place on the disks. */
+static void
+admin_rotation(struct replica *r, struct admin_request *o)
+{
+	NOTICE(r->config.trace, "the cell's signing key is to be rotated");
+	o->under_way = true;
+	if (!r->admin.rotating)
+		r->update->rotates_key = true;
+}
+
 /* A principal that is no administrator may end its own sessions. */
 static bool
 may_operate(const struct replica *r, const struct tree_principal *principal,
@@ -263,6 +275,9 @@ decide(struct replica *r, struct admin_request *o)
 	case OPERATION_REMOVE_PRINCIPAL:
 		admin_principal(r, o);
 		return;
+	case OPERATION_ROTATE_KEY:
+		admin_rotation(r, o);
+		return;
 	default:
 		conclude(r, o, RC_INVAL, 0, "no such operation");
 	}
@@ -321,6 +336,42 @@ session_ended(struct replica *r, uint64_t id)
 	}
 }
 
+static void
+conclude_rotations(struct replica *r, enum rc rc)
+{
+	struct admin_request *o, *next;
+
+	TAILQ_FOREACH_SAFE(o, &r->admin.requests, entry, next) {
+		if (o->under_way && o->asked.what == OPERATION_ROTATE_KEY)
+			conclude(r, o, rc, 0,
+			         rc == RC_OK ? ""
+			         : rc == RC_IO
+			             ? "the master can't store a new signing key, or lacks one"
+			             : "another signing key came first");
+	}
+}
+
+void
+r_admin_keys(struct replica *r, struct bytes keys)
+{
+	const struct op op = {.code = OP_rotate_key,
+	                      .rotate_key = {{keys.data, keys.len / 2},
+	                                     {keys.data + keys.len / 2, keys.len / 2}}};
+
+	if (keys.len == 0) {
+		conclude_rotations(r, RC_IO);
+	} else if (r_is_master(r)) {
+		r->admin.rotating = true;
+		r_propose(r, &op);
+	}
+}
+
+void
+replica_set_keys(struct replica *r, const struct master_keys *keys)
+{
+	master_set_keys(r->master, keys);
+}
+
 static bool
 is_decided_again(enum operation what)
 {
@@ -339,20 +390,24 @@ decide_again(struct replica *r)
 }
 
 static void
-look_at_answer(struct replica *r, enum op_code op)
+look_at_answer(struct replica *r, enum op_code op, enum rc rc)
 {
-	if (op == OP_set_members)
+	if (op == OP_rotate_key) {
+		r->admin.rotating = false;
+		conclude_rotations(r, rc);
+	} else if (op == OP_set_members) {
 		r_member_list_settled(r);
-	else if (op == OP_set_setting || op == OP_add_principal || op == OP_remove_principal ||
-	         op == OP_rekey_principal)
+	} else if (op == OP_set_setting || op == OP_add_principal || op == OP_remove_principal ||
+	           op == OP_rekey_principal) {
 		decide_again(r);
+	}
 }
 
 void
 r_admin_applied(struct replica *r, const struct tree_outcome *outcome)
 {
 	for (size_t i = 0; i < outcome->answers_n; i++)
-		look_at_answer(r, outcome->answers[i].op);
+		look_at_answer(r, outcome->answers[i].op, outcome->answers[i].rc);
 	for (size_t i = 0; i < outcome->notes_n; i++)
 		if (outcome->notes[i].kind == TREE_SESSION_ENDED)
 			session_ended(r, outcome->notes[i].session);
@@ -364,6 +419,7 @@ r_admin_left(struct replica *r)
 	struct admin_request *o;
 
 	r_member_list_settled(r);
+	r->admin.rotating = false;
 	while ((o = TAILQ_FIRST(&r->admin.requests)) != NULL) {
 		if (o->under_way && o->asked.what == OPERATION_TRANSFER) {
 			conclude(r, o, RC_OK, o->asked.id, "");

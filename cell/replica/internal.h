@@ -76,6 +76,7 @@ struct member_list {
 struct admin_requests {
 	struct admin_request_list requests;
 	size_t n;
+	bool rotating;          /* another signing key is proposed, and not decided yet */
 	struct bytes first_key; /* of the administrator in the cell file; owned */
 };
 
@@ -210,6 +211,8 @@ void r_member_list_free(struct replica *r);
 void r_admin_init(struct replica *r, struct bytes admin_key);
 /* Takes a command of an operator; this replica must serve as master. */
 void r_admin_command(struct replica *r, uint64_t conn, const struct msg_operate *m);
+/* A majority has a new signing key, which can be put in force (REPLICA_KEYS). */
+void r_admin_keys(struct replica *r, struct bytes keys);
 /* Decides all commands that can be decided now. */
 void r_admin_go_on(struct replica *r);
 /* Answers the commands that an applied entry has decided; while this replica serves as master. */

@@ -248,3 +248,11 @@ r_member_list_propose(struct replica *r, const struct member_view *m)
 	buffer_free(&packed);
 	return r->members.changing;
 }
+
+/* ---- for the driver ---- */
+
+struct msg_members
+replica_members(const struct replica *r)
+{
+	return r->members.newest;
+}

@@ -69,7 +69,7 @@ update_clear(struct replica_update *u)
 		free((void *)u->sends[i].frame.data);
 	u->records_n = u->sends_n = u->closes_n = 0;
 	u->write = u->applied = 0;
-	u->members_changed = u->diverged = false;
+	u->members_changed = u->rotates_key = u->diverged = false;
 	u->behind = 0;
 	if (u->rows.rows != NULL)
 		row_list_free(&u->rows);
@@ -503,6 +503,9 @@ on_event(struct replica *r, const struct replica_event *e)
 	case REPLICA_COPY_BEGUN:
 		r_step_px(r, (struct px_event){.kind = PX_COPY_BEGUN, .from = e->peer});
 		return;
+	case REPLICA_KEYS:
+		r_admin_keys(r, e->key);
+		return;
 	}
 }
 
@@ -585,10 +588,4 @@ size_t
 replica_under_way(const struct replica *r, uint64_t conn)
 {
 	return master_under_way(r->master, conn);
-}
-
-struct msg_members
-replica_members(const struct replica *r)
-{
-	return r->members.newest;
 }

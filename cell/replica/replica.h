@@ -46,6 +46,8 @@ enum replica_event_kind {
 	REPLICA_STOP,       /* hand the mastership over; the driver goes on until replica_left */
 	REPLICA_FULL,       /* on: the disk is full, or (off) has room again */
 	REPLICA_COPY_BEGUN, /* peer: a copy of state.db will be made for it */
+	REPLICA_KEYS,       /* key: the public signing keys that can be put in force, the newest and
+	                     * the one before it; empty: a new one can't be introduced */
 };
 
 /* Measurements of the driver, for the status. */
@@ -90,6 +92,7 @@ struct replica_update {
 	struct row_list rows;
 	uint64_t applied;
 	bool members_changed; /* see replica_members */
+	bool rotates_key;     /* a new signing key must be introduced: REPLICA_KEYS */
 	/* The replica whose state must be fetched: the driver fetches it, and starts the replica
 	 * again with it; 0: none is needed. In every update. */
 	uint8_t behind;
@@ -110,6 +113,9 @@ void replica_step(struct replica *r, const struct replica_event *event,
                   struct replica_update *update);
 /* Frees what the update owns. */
 void replica_update_free(struct replica_update *update);
+
+/* The signing keys from here on, while this replica is the master. */
+void replica_set_keys(struct replica *r, const struct master_keys *keys);
 
 /* The time of the next REPLICA_TIMEOUT. */
 mono_t replica_deadline(const struct replica *r);

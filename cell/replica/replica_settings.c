@@ -81,7 +81,10 @@ void
 r_settings_send(struct replica *r, uint64_t conn)
 {
 	struct buffer rows = BUFFER(LIMIT_FRAME);
-	struct message m = {.code = MSG_settings, .settings.applied = r->applied};
+	struct message m = {
+	    .code = MSG_settings,
+	    .settings = {.applied = r->applied, .keys = tree_signing_keys(r->tree)},
+	};
 
 	for (uint8_t code = 1; code < SETTING_CODES; code++) {
 		const struct setting_info *info = setting_info(code);

@@ -1,6 +1,8 @@
 #include "cell/server/cell_file_writer.h"
 
+#include <sodium.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "cell/base/memory.h"
 #include "cell/base/must.h"
@@ -9,16 +11,25 @@ struct cell_file_writer {
 	const struct server_io *io;
 	uint8_t self;
 	struct cell_file cell_file; /* the newest version, written or still to be written */
-	uint64_t writing;           /* the version that is being written */
-	bool busy;
+	struct sign_keys keys, writing, durable;
+	bool busy, due; /* due: there is something newer than what is being written */
 };
 
 static void
 begin(struct cell_file_writer *c)
 {
 	c->busy = true;
-	c->writing = c->cell_file.version;
-	c->io->write_cell_file(c->io->user, &c->cell_file);
+	c->due = false;
+	c->writing = c->keys;
+	c->io->write_cell_file(c->io->user, &c->cell_file, &c->keys);
+}
+
+static void
+change(struct cell_file_writer *c)
+{
+	c->due = true;
+	if (!c->busy)
+		begin(c);
 }
 
 /* An I/O error is a failure of the disk. After any other error the server goes on: the cell file is
@@ -28,28 +39,54 @@ cell_file_writer_written(struct cell_file_writer *c, enum rc rc, const char *why
 {
 	must(c->busy);
 	c->busy = false;
+	if (rc == RC_OK)
+		c->durable = c->writing;
 	if (rc == RC_IO)
 		c->io->fail(c->io->user, why);
 	else if (rc != RC_OK)
 		server_io_log(c->io, SERVER_WARN, "the cell file is not up to date: %s", why);
-	if (c->cell_file.version > c->writing)
+	if (c->due)
 		begin(c);
 }
 
+void
+cell_file_writer_set_keys(struct cell_file_writer *c, const struct sign_keys *keys,
+                          const uint8_t *newest, const uint8_t *former)
+{
+	struct cell_file *f = &c->cell_file;
+
+	c->keys = *keys;
+	if (newest != NULL) {
+		memcpy(f->signing_public, newest, SIGN_PUBLIC);
+		memcpy(f->former_public, former, SIGN_PUBLIC);
+		f->has_former = true;
+	}
+	change(c);
+}
+
+const struct sign_keys *
+cell_file_writer_keys(const struct cell_file_writer *c)
+{
+	return &c->durable;
+}
+
 struct cell_file_writer *
-cell_file_writer_new(const struct server_io *io, const struct cell_file *cell_file, uint8_t self)
+cell_file_writer_new(const struct server_io *io, const struct identity *identity)
 {
 	struct cell_file_writer *c = memory_zero(1, sizeof *c);
 
 	c->io = io;
-	c->cell_file = *cell_file;
-	c->self = self;
+	c->cell_file = identity->cell_file;
+	c->keys = c->durable = identity->signing;
+	c->self = identity->replica;
 	return c;
 }
 
 void
 cell_file_writer_free(struct cell_file_writer *c)
 {
+	if (c != NULL)
+		sodium_memzero(c, sizeof *c);
 	free(c);
 }
 
@@ -80,6 +117,5 @@ cell_file_writer_follow(struct cell_file_writer *c, uint64_t version,
 	if (!has_self)
 		return;
 	c->cell_file = cell_file;
-	if (!c->busy)
-		begin(c);
+	change(c);
 }

@@ -1,18 +1,19 @@
 /* Keeps the cell file in a replica's data directory as new as the cell's list of members: a replica
- * that has lost its state starts with that list, and `lsctl up` finds the cell through it. The file
- * is replaced as a whole. When writing or syncing it fails, the disk has failed, and none of the
+ * that has lost its state starts with that list, and `lsctl up` finds the cell through it. It keeps
+ * the signing keys beside it, which are written before the cell file names them. The files
+ * are replaced as a whole. When writing or syncing it fails, the disk has failed, and none of the
  * data on it can be relied on. */
 #ifndef LSFS_SERVER_CELL_FILE_WRITER_H
 #define LSFS_SERVER_CELL_FILE_WRITER_H
 
+#include "cell/config/identity.h"
 #include "cell/server/server_io.h"
 
 struct cell_file_writer;
 
-/* `io` must outlive the writer. `cell_file`, the file in the data directory, is copied. `self`: the
- * id of this replica. */
+/* `io` must outlive the writer. `identity`, what is in the data directory, is copied. */
 struct cell_file_writer *cell_file_writer_new(const struct server_io *io,
-                                              const struct cell_file *cell_file, uint8_t self);
+                                              const struct identity *identity);
 void cell_file_writer_free(struct cell_file_writer *c);
 /* The version that the file has, or that is being written or waits to be. */
 uint64_t cell_file_writer_version(const struct cell_file_writer *c);
@@ -20,6 +21,12 @@ uint64_t cell_file_writer_version(const struct cell_file_writer *c);
  * and when this replica itself was removed: a server must find its own key in the file. */
 void cell_file_writer_follow(struct cell_file_writer *c, uint64_t version,
                              const struct cell_file_replica *list, int n);
+/* Sets the secret signing keys, and those whose public halves the cell file names: the newest, and
+ * the one before. NULL: those that it names now. */
+void cell_file_writer_set_keys(struct cell_file_writer *c, const struct sign_keys *keys,
+                               const uint8_t *newest, const uint8_t *former);
+/* The signing keys that are on disk. */
+const struct sign_keys *cell_file_writer_keys(const struct cell_file_writer *c);
 /* Passes on server_cell_file_written. */
 void cell_file_writer_written(struct cell_file_writer *c, enum rc rc, const char *why);
 

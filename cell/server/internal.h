@@ -7,6 +7,7 @@
 #include "cell/server/cell_file_writer.h"
 #include "cell/server/gateway.h"
 #include "cell/server/inbox.h"
+#include "cell/server/key_rotation.h"
 #include "cell/server/local_clients.h"
 #include "cell/server/server.h"
 #include "cell/server/state_transfer.h"
@@ -17,9 +18,10 @@ struct server {
 	struct replica *replica;
 	struct replica_update update;
 	struct trace trace;      /* of the replica */
-	struct gateway *gateway; /* NULL, like the next two, in a cell in one process */
+	struct gateway *gateway; /* NULL, like the next three, in a cell in one process */
 	struct state_transfer *transfer;
 	struct cell_file_writer *cell_file_writer;
+	struct key_rotation *key_rotation;
 
 	/* server_step.c */
 	struct frame_queue gate; /* frames to send once their writes are durable; `after` never
@@ -56,6 +58,9 @@ void server_tell(struct server *s, enum server_verdict news);
  * must never be newer than the state on the disk: a replica that has lost its state starts with
  * that list. */
 void server_keep_cell_file(struct server *s, uint64_t saved);
+/* Callbacks of the key rotation. */
+void server_keys_agreed(void *user, struct bytes keys);
+void server_keys_changed(void *user);
 /* Callbacks of the state transfer: a copy is begun for another replica; a frame is to be sent. */
 void server_copy_begun(void *user, uint8_t replica);
 void server_transfer_send(void *user, uint8_t replica, uint64_t conn, struct bytes frame);

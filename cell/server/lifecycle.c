@@ -128,6 +128,21 @@ start_transfer(struct server *s)
 }
 
 static void
+start_key_rotation(struct server *s)
+{
+	s->key_rotation =
+	    key_rotation_new(&(struct key_rotation_config){.io = &s->io,
+	                                                   .identity = s->config.identity,
+	                                                   .tree = replica_tree(s->replica),
+	                                                   .writer = s->cell_file_writer,
+	                                                   .send = server_transfer_send,
+	                                                   .agreed = server_keys_agreed,
+	                                                   .changed = server_keys_changed,
+	                                                   .user = s});
+	server_keys_changed(s);
+}
+
+static void
 set_limits(struct server_limits *l)
 {
 	if (l->backlog == 0)
@@ -162,8 +177,8 @@ server_new(const struct server_config *config, const struct server_io *io)
 	if (!cell_file_is_standalone(&identity->cell_file)) {
 		start_gateway(s);
 		start_transfer(s);
-		s->cell_file_writer =
-		    cell_file_writer_new(&s->io, &identity->cell_file, identity->replica);
+		s->cell_file_writer = cell_file_writer_new(&s->io, identity);
+		start_key_rotation(s);
 	}
 	server_keep_cell_file(s, tree_applied(replica_tree(s->replica)));
 	return s;
@@ -178,6 +193,7 @@ server_free(struct server *s)
 		return;
 	gateway_free(s->gateway);
 	state_transfer_free(s->transfer);
+	key_rotation_free(s->key_rotation);
 	cell_file_writer_free(s->cell_file_writer);
 	replica_free(s->replica);
 	replica_update_free(&s->update);

@@ -4,6 +4,7 @@
  * step, and no step is taken within a client's call. */
 #include "cell/server/internal.h"
 
+#include <sodium.h>
 #include <string.h>
 
 #include "cell/base/must.h"
@@ -169,6 +170,8 @@ take_deadlines(struct server *s)
 		gateway_timeout(s->gateway, now);
 	if (mono_reached(now, state_transfer_deadline(s->transfer)))
 		state_transfer_timeout(s->transfer, now);
+	if (mono_reached(now, key_rotation_deadline(s->key_rotation)))
+		key_rotation_timeout(s->key_rotation, now);
 }
 
 /* While the server is being stopped, the owner gets no other verdicts than SERVER_LEFT. */
@@ -209,6 +212,7 @@ server_deadline(const struct server *s)
 	if (s->gateway != NULL) {
 		next = mono_min(next, gateway_deadline(s->gateway));
 		next = mono_min(next, state_transfer_deadline(s->transfer));
+		next = mono_min(next, key_rotation_deadline(s->key_rotation));
 	}
 	return next;
 }
@@ -239,6 +243,7 @@ void
 server_cell_file_written(struct server *s, enum rc rc, const char *why)
 {
 	cell_file_writer_written(s->cell_file_writer, rc, why);
+	key_rotation_written(s->key_rotation, rc == RC_OK);
 }
 
 void
@@ -305,14 +310,33 @@ static void
 on_peer(void *user, uint8_t replica, struct bytes frame)
 {
 	struct server *s = user;
+	const bool member = gateway_has_member(s->gateway, replica);
 
 	if (is_too_much(s, frame))
 		return;
-	if (!state_transfer_peer(s->transfer, replica, gateway_has_member(s->gateway, replica),
-	                         frame))
+	if (!state_transfer_peer(s->transfer, replica, member, frame) &&
+	    !key_rotation_peer(s->key_rotation, replica, member,
+	                       px_master(replica_px(s->replica)).replica == replica, frame))
 		server_step(s, (struct replica_event){.kind = REPLICA_PEER,
 		                                      .peer = replica,
 		                                      .frame = frame});
+}
+
+void
+server_keys_agreed(void *user, struct bytes keys)
+{
+	server_step(user, (struct replica_event){.kind = REPLICA_KEYS, .key = keys});
+}
+
+void
+server_keys_changed(void *user)
+{
+	struct server *s = user;
+	struct master_keys keys;
+
+	key_rotation_keys(s->key_rotation, &keys);
+	replica_set_keys(s->replica, &keys);
+	sodium_memzero(&keys, sizeof keys);
 }
 
 void

@@ -7,6 +7,7 @@
 
 #include "cell/base/mono.h"
 #include "cell/config/cell_file.h"
+#include "cell/config/sign_keys.h"
 #include "cell/paxos/px.h"
 #include "cell/tree/rows.h"
 
@@ -51,9 +52,10 @@ struct server_io {
 	/* Reports that another write than these two has failed: nothing on the disk can be relied
 	 * on any more. Result: server_disk_failed. */
 	void (*fail)(void *user, const char *why);
-	/* Replaces the cell file; copies it. One call at a time. Result:
-	 * server_cell_file_written. */
-	void (*write_cell_file)(void *user, const struct cell_file *cell_file);
+	/* Replaces the file of the signing keys, if it has others, and then the cell file; copies
+	 * them. One call at a time. Result: server_cell_file_written. */
+	void (*write_cell_file)(void *user, const struct cell_file *cell_file,
+	                        const struct sign_keys *keys);
 
 	struct copy_io copies;
 

@@ -180,6 +180,23 @@ count_step(struct server *s, span_t took)
 	s->times.slow += us > STEP_SLOW_MS * 1000;
 }
 
+static void
+follow_keys(struct server *s)
+{
+	const bool rotates = s->update.rotates_key;
+
+	s->update.rotates_key = false;
+	if (s->key_rotation != NULL) {
+		key_rotation_follow(s->key_rotation);
+		if (px_role(replica_px(s->replica)) != PX_MASTER)
+			key_rotation_cease(s->key_rotation);
+	}
+	if (rotates && s->key_rotation != NULL)
+		key_rotation_begin(s->key_rotation);
+	else if (rotates)
+		server_keys_agreed(s, (struct bytes){NULL, 0});
+}
+
 void
 server_step(struct server *s, struct replica_event event)
 {
@@ -199,6 +216,7 @@ server_step(struct server *s, struct replica_event event)
 	s->deadline = s->update.deadline;
 	count_step(s, mono_since(s->io.now(s->io.user, NULL), event.now));
 	s->stepping = false;
+	follow_keys(s);
 }
 
 /* ---- its results ---- */

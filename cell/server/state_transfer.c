@@ -1,6 +1,5 @@
 #include "cell/server/state_transfer.h"
 
-#include <sodium.h>
 #include <stdlib.h>
 
 #include "cell/base/memory.h"
@@ -38,7 +37,6 @@ send_message(struct state_transfer *x, uint8_t replica, uint64_t conn, const str
 	wire_put_frame(&frame, m);
 	must(!frame.failed);
 	x->config.send(x->config.user, replica, conn, buffer_view(&frame));
-	sodium_memzero(frame.data, frame.len); /* the frame may contain the key */
 	buffer_free(&frame);
 }
 
@@ -196,26 +194,6 @@ state_transfer_checked(struct state_transfer *x, const char *why)
 
 /* ---- messages of other replicas ---- */
 
-static void
-give_secret(struct state_transfer *x, uint8_t to)
-{
-	server_io_log(x->config.io, SERVER_INFO,
-	              "replica %u asks for the cell's signing key, and gets it", to);
-	send_message(x, to, 0,
-	             &(struct message){.code = MSG_secret,
-	                               .secret = {.key = {x->config.identity->signing.secret[0],
-	                                                  SIGN_SECRET}}});
-}
-
-/* So that a replica which was removed before its first start does not wait for the key. */
-static void
-refuse_secret(struct state_transfer *x, uint8_t to)
-{
-	send_message(x, to, 0,
-	             &(struct message){.code = MSG_welcome,
-	                               .welcome = {.verdict = WELCOME_NO_MEMBER}});
-}
-
 /* A removed replica is given nothing more. But its answers are accepted: a master that has removed
  * itself may be the only replica whose state reaches the beginning of its log. */
 static void
@@ -237,13 +215,7 @@ on_message(struct state_transfer *x, uint8_t from, bool member, const struct mes
 			state_sender_ask(x->sender, (struct state_sender_reader){.peer = from},
 			                 &m->state_request);
 		return;
-	case MSG_secret_request:
-		if (member)
-			give_secret(x, from);
-		else
-			refuse_secret(x, from);
-		return;
-	default: /* MSG_secret: this replica has the key */
+	default:
 		return;
 	}
 }
@@ -257,8 +229,6 @@ state_transfer_peer(struct state_transfer *x, uint8_t from, bool member, struct 
 	case MSG_state_request:
 	case MSG_state_part:
 	case MSG_state_refused:
-	case MSG_secret_request:
-	case MSG_secret:
 		if (wire_get_frame(frame, &m) == RC_OK)
 			on_message(x, from, member, &m);
 		return true;

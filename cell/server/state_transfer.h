@@ -1,5 +1,5 @@
-/* Transfers between replicas that are not part of paxos: copies of the state, for a replica that is
- * behind, and the cell's signing key, for one that joins. Operators get copies, too. */
+/* Copies of the state: for a replica that is behind, which is no part of paxos, and for operators.
+ */
 #ifndef LSFS_SERVER_STATE_TRANSFER_H
 #define LSFS_SERVER_STATE_TRANSFER_H
 

@@ -117,6 +117,8 @@ decide_for_master(struct execution *x, const struct op *op, struct result *r)
 		return apply_remove_principal(x, &op->remove_principal);
 	case OP_rekey_principal:
 		return apply_rekey_principal(x, &op->rekey_principal);
+	case OP_rotate_key:
+		return apply_rotate_key(x, &op->rotate_key);
 	case OP_check_digest:
 		return apply_check_digest(x, &op->check_digest);
 	case OP_restore:

@@ -112,6 +112,8 @@ enum rc apply_add_principal(struct execution *x, const struct op_add_principal *
 enum rc apply_remove_principal(struct execution *x, const struct op_remove_principal *o);
 /* Gives an administrator another key. */
 enum rc apply_rekey_principal(struct execution *x, const struct op_rekey_principal *o);
+/* Begins the use of another signing key. */
+enum rc apply_rotate_key(struct execution *x, const struct op_rotate_key *o);
 /* Notes the digest of a majority for comparison, and moves on to the next slice. */
 enum rc apply_check_digest(struct execution *x, const struct op_check_digest *o);
 /* Sets a setting of the cell. */

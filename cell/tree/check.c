@@ -296,6 +296,7 @@ check_principals(const struct tree *t)
 		HOLDS(p.key.len == 0 || principal_of_key(t, p.key) == found,
 		      "a principal is found by its key");
 	}
+	HOLDS(t->signing.since <= t->position.applied, "the signing key was rotated by an entry");
 	HOLDS(n == t->principals.n && n <= LIMIT_PRINCIPALS, "principals are as counted");
 	return NULL;
 }

@@ -83,6 +83,12 @@ dirty_principal(struct tree *t, uint64_t generation)
 }
 
 void
+dirty_signing_keys(struct tree *t)
+{
+	changed(t, ROWS_signing_keys, 0, 0, 0);
+}
+
+void
 dirty_rows_forget(struct tree *t)
 {
 	struct dirty_row *c;
@@ -280,6 +286,20 @@ row_of_principals(const struct tree *t, const uint64_t *key, struct row *row)
 	NUMBER(principals, generation, p->generation);
 	BYTES(principals, name, p->name);
 	BYTES(principals, public_key, p->key);
+	return true;
+}
+
+static bool
+row_of_signing_keys(const struct tree *t, const uint64_t *key, struct row *row)
+{
+	const struct bytes keys = tree_signing_keys(t);
+
+	if (keys.len == 0)
+		return false;
+	NUMBER(signing_keys, id, key[0]);
+	NUMBER(signing_keys, since, t->signing.since);
+	BYTES(signing_keys, newest, ((struct bytes){keys.data, SIGNING_KEY}));
+	BYTES(signing_keys, former, ((struct bytes){keys.data + SIGNING_KEY, SIGNING_KEY}));
 	return true;
 }
 

@@ -39,6 +39,8 @@ void dirty_member(struct tree *t, uint8_t id);
 void dirty_setting(struct tree *t, uint8_t code);
 /* of principals. */
 void dirty_principal(struct tree *t, uint64_t generation);
+/* of the signing keys. */
+void dirty_signing_keys(struct tree *t);
 /* No row is dirty. */
 void dirty_rows_forget(struct tree *t);
 /* The row as it is now; false when there is none of this key. Its texts are views. */

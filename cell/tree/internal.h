@@ -30,6 +30,7 @@
 #include "cell/tree/reply_cache.h"
 #include "cell/tree/session_table.h"
 #include "cell/tree/settings.h"
+#include "cell/tree/signing.h"
 #include "cell/tree/slice.h"
 #include "cell/tree/tree.h"
 #include "cell/wire/codec.h"
@@ -47,6 +48,7 @@ struct tree {
 	struct member_table members;
 	struct principal_table principals;
 	struct tree_settings settings;
+	struct tree_signing signing;
 	struct slices slices;
 	struct dirty dirty;
 	struct loading loading;

@@ -292,6 +292,16 @@ link_row(struct tree *t, const struct row *row)
 	}
 }
 
+static enum rc
+load_signing_keys(struct tree *t, const struct row *row)
+{
+	if (NUMBER(signing_keys, id) != 0 ||
+	    !signing_load(t, NUMBER(signing_keys, since), BYTES(signing_keys, newest),
+	                  BYTES(signing_keys, former)))
+		return RC_CORRUPT;
+	return RC_OK;
+}
+
 /* ---- the two calls ---- */
 
 enum rc
@@ -312,6 +322,8 @@ tree_load_row(struct tree *t, const struct row *row)
 		return load_setting(t, row);
 	case ROWS_principals:
 		return load_principal(t, row);
+	case ROWS_signing_keys:
+		return load_signing_keys(t, row);
 	case ROWS_nodes:
 		rc = load_node(t, row);
 		if (rc == RC_OK && NUMBER(nodes, creator) != 0)
@@ -375,7 +387,7 @@ static bool
 is_empty(const struct tree *t)
 {
 	return !t->loading.meta && t->nodes.n == 0 && t->sessions.n == 0 && t->members.n == 0 &&
-	       t->principals.n == 0 && t->loading.rows.n == 0;
+	       t->principals.n == 0 && t->signing.since == 0 && t->loading.rows.n == 0;
 }
 
 enum rc

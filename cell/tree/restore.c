@@ -60,6 +60,7 @@ apply_restore(struct execution *x, const struct op_restore *o)
 		else
 			session_finish(x, s);
 	member_table_clear(t);
+	signing_clear(t);
 	return RC_OK;
 }
 

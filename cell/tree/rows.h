@@ -38,11 +38,14 @@
 #define ROWS_settings(C) /* `longest`: may still be promised; `since`: index of the lowering */ \
 	C(i, setting) C(t, name) C(i, value) C(i, longest) C(i, since)
 #define ROWS_principals(C) C(i, generation) C(t, name) C(b, public_key)
+#define ROWS_signing_keys(C) /* one row, id 0, after a rotation: `since` its log index */     \
+	C(i, id) C(i, since) C(b, newest) C(b, former)
 
 /* T(name, key columns) */
 #define ROWS_TABLES(T)                                                                        \
 	T(meta, 1) T(nodes, 1) T(openers, 2) T(locks, 1) T(holders, 3) T(sessions, 1)             \
-	T(results, 2) T(members, 1) T(settings, 1) T(principals, 1)
+	T(results, 2) T(members, 1) T(settings, 1) T(principals, 1)              \
+	T(signing_keys, 1)
 /* clang-format on */
 
 enum row_table {
@@ -64,6 +67,7 @@ enum row_table {
 #define ROW_COLUMN_members(kind, name) COL_members_##name,
 #define ROW_COLUMN_settings(kind, name) COL_settings_##name,
 #define ROW_COLUMN_principals(kind, name) COL_principals_##name,
+#define ROW_COLUMN_signing_keys(kind, name) COL_signing_keys_##name,
 ROWS_TABLES(ROW_TABLE_COLUMNS)
 #undef ROW_TABLE_COLUMNS
 

@@ -203,11 +203,13 @@ struct tree_outcome {
  *   voter; LIMIT_REPLICAS members at most. Members that the list leaves out are removed. The
  *   removed stay in the list; beyond LIMIT_MEMBERS those that were removed first are forgotten, but
  *   never the greatest id. The new list's version is `index`.
+ * - rotate_key: the newest signing key already: RC_OK; `former` is not the newest one: RC_CANCELED;
+ *   not two different keys: RC_INVAL.
  * - check_digest: a note is made of it, and the next slice (tree_slice_digest) is compared next.
  * - restore: for a copy that becomes a new cell. The epoch, the next node's number, the last fence
  *   and every generation that there is (a lock's, too, that was never held) grow by `jump`;
  *   RC_RANGE when it is 0 or one of them would overflow. Every session ends as expired; lock-delays
- *   that stand go on. There is no list of members any more.
+ *   that stand go on. There is no list of members any more, and no signing key was rotated.
  * - settle_epoch: no waiter of an earlier master has a claim any more, if the current epoch is the
  *   one that it names; else RC_OLD_EPOCH.
  * - await_session: sets the session's bit `awaited`; RC_NO_SESSION.
@@ -320,6 +322,12 @@ bool tree_principal_after(const struct tree *t, struct bytes name, struct tree_p
 enum rc tree_check_principal(const struct tree *t, const struct op *op);
 /* True if there is such a principal, and /acl/admin names it or `*`. */
 bool tree_is_admin(const struct tree *t, struct bytes principal);
+
+/* The public signing keys in force, the newest and the one before it, one behind the other; empty
+ * until the cell's key is rotated for the first time. A view, valid until the next apply. */
+struct bytes tree_signing_keys(const struct tree *t);
+/* Index of the entry that rotated the key last; 0: none has. */
+uint64_t tree_signing_since(const struct tree *t);
 
 /* The value in force of a setting of the cell, in the setting's unit; */
 uint64_t tree_setting(const struct tree *t, enum setting which);

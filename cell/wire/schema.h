@@ -284,6 +284,7 @@ enum { WIRE_MINOR = 0 };
 #define WIRE_op_remove_principal(F) F(text, name, LIMIT_PRINCIPAL)
 #define WIRE_op_rekey_principal(F) /* of an administrator, which has lost its key */         \
 	F(text, name, LIMIT_PRINCIPAL) F(bytes, key, 32)
+#define WIRE_op_rotate_key(F) F(bytes, key, 32) F(bytes, former, 32) /* public signing keys */
 #define WIRE_op_check_digest(F) /* the digest that a quorum of replicas computed at `index` */ \
 	F(u64, index, 0) F(u64, digest, 0)
 #define WIRE_op_restore(F) /* a new cell from a copy: every counter grows by this */    \
@@ -335,7 +336,8 @@ enum { WIRE_MINOR = 0 };
 	M(76, lengthen_promise, MASTER, NORMAL, none)                                         \
 	M(77, add_principal, MASTER, NORMAL, none)                                            \
 	M(78, remove_principal, MASTER, NORMAL, none)                                         \
-	M(79, rekey_principal, MASTER, NORMAL, none)
+	M(79, rekey_principal, MASTER, NORMAL, none)                                          \
+	M(80, rotate_key, MASTER, NORMAL, none)
 
 /* ---- results: in a reply whose code is RC_OK (acquired: or RC_QUEUED) ---- */
 
@@ -501,7 +503,8 @@ enum { WIRE_MINOR = 0 };
 #define WIRE_msg_watching(F) F(list, states, watch_state) /* answers `watch` */
 #define WIRE_msg_events(F) F(u64, first, 0) F(list, events, watch_event) /* a number, from 1 on */
 #define WIRE_msg_settings_request(F) /* asked of any replica, without a session */
-#define WIRE_msg_settings(F) F(u64, applied, 0) F(list, settings, setting_row)
+#define WIRE_msg_settings(F) F(u64, applied, 0) F(list, settings, setting_row)                 \
+	F(bytes, keys, 64) /* public signing keys after a rotation: the newest, the one before */
 #define WIRE_msg_check_sequencer(F) /* to the master, without a session */                   \
 	F(text, sequencer, LIMIT_SEQUENCER)
 #define WIRE_msg_sequencer_checked(F) F(text, why, LIMIT_WHY) /* as in the result `checked` */
@@ -576,7 +579,9 @@ enum { WIRE_MINOR = 0 };
 	F(ballot, ballot, 0) F(list, entries, log_entry)
 #define WIRE_msg_digest(F) F(u64, index, 0) F(u64, digest, 0) /* to the master */
 #define WIRE_msg_secret_request(F) /* from a member without the cell's signing key */
-#define WIRE_msg_secret(F) F(bytes, key, 64)
+#define WIRE_msg_secret(F) /* sent on request, and when the master introduces a key */ \
+	F(bytes, key, 64)
+#define WIRE_msg_secret_kept(F) F(bytes, key, 32) /* public: the secret one is durable */
 
 /* ---- copies of a state: requested by replicas and, for backups, by administrators ---- */
 
@@ -616,7 +621,7 @@ enum { WIRE_MINOR = 0 };
 	M(38, heartbeat_reply, ORDER) M(39, fetch, ORDER) M(40, hand_over, ORDER)             \
 	M(41, hello, ORDER) M(42, welcome, ORDER) M(43, digest, ORDER)                        \
 	M(44, secret_request, ORDER) M(45, secret, ORDER) M(46, gather, ORDER)                \
-	M(47, gathered, BULK)                                                                 \
+	M(47, gathered, BULK) M(48, secret_kept, ORDER)                                       \
 	M(64, state_request, ORDER) M(65, state_part, BULK) M(66, state_refused, ORDER)
 
 /* clang-format on */

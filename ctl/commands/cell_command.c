@@ -239,7 +239,7 @@ run(struct ctl *ctl, int argc, char **argv)
 	argc -= optind;
 	argv += optind;
 	if (argc == 0)
-		return usage("create, show, set or refresh", "needed");
+		return usage("create, show, set, refresh or rotate-key", "needed");
 	if (strcmp(argv[0], "create") == 0)
 		return run_create(ctl, argc - 1, argv + 1, &a);
 	if (a.directory || a.replicas.n > 0 || a.replicas.set_n > 0 || a.replicas.is_private)
@@ -254,15 +254,17 @@ run(struct ctl *ctl, int argc, char **argv)
 		return run_set(ctl, argc - 1, argv + 1);
 	if (strcmp(argv[0], "refresh") == 0)
 		return argc > 1 ? usage(argv[1], "unexpected argument") : cell_refresh(ctl);
-	return usage(argv[0], "neither create, show, set nor refresh");
+	if (strcmp(argv[0], "rotate-key") == 0)
+		return argc > 1 ? usage(argv[1], "unexpected argument") : cell_rotate_key(ctl);
+	return usage(argv[0], "neither create, show, set, refresh nor rotate-key");
 }
 
 const struct ctl_command cell_command = {
     "cell",
     "create CELL --dir DIR --replica HOST:PORT [--replica ...] [--set NAME=VALUE ...] [--private] "
     "| show |"
-    " set NAME=VALUE | refresh",
+    " set NAME=VALUE | refresh | rotate-key",
     "makes the files of a cell on several machines; shows its file and settings; sets one; brings"
-    " the file up to date",
+    " the file up to date; gives it another signing key",
     run,
 };

@@ -12,6 +12,7 @@
 #include "ctl/ask.h"
 #include "ctl/health.h"
 #include "ctl/cell_admin.h"
+#include "ctl/cell_refresh.h"
 
 enum { OPT_DIR = 256 };
 
@@ -149,7 +150,7 @@ finish(struct adding *a)
 	struct cell_file *cell_file = &a->o->cell_file;
 	int rc;
 
-	if (!ask_members(cell_file, &a->o->key))
+	if (!ask_members(cell_file, &a->o->key) || !cell_refresh_keys(a->o))
 		return CTL_FAILED;
 	rc = put_itself(a, cell_file) ? cell_file_write(a->conf_file, cell_file) : -E2BIG;
 	if (rc == 0)

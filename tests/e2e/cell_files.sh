@@ -107,7 +107,7 @@ case_wrong_use() {
 	done
 	usage "a:1: given twice" "${create[@]}" dc1 --dir "$work/w" --replica a:1 --replica a:1
 	usage "more than 7" "${create[@]}" dc1 --dir "$work/w" --replica=a:{1,2,3,4,5,6,7,8}
-	usage "neither create, show, set nor refresh" "$LSCTL" cell destroy
+	usage "neither create, show, set, refresh nor rotate-key" "$LSCTL" cell destroy
 	usage "only for create" "$LSCTL" cell show --dir "$work/w"
 	[ ! -e "$work/w" ]
 }

@@ -4,6 +4,7 @@
 
 #include <bsd/sys/queue.h>
 #include <bsd/sys/tree.h>
+#include "cell/config/sign_keys.h"
 #include "cell/paxos/px.h"
 #include "cell/tree/tree.h"
 #include "tests/sim/world.h"
@@ -51,12 +52,17 @@ struct disk {
 	struct writing_list log, state; /* in order */
 	struct transactions log_under_way, state_under_way;
 	int64_t slow_until, stuck_until;
-	size_t unsaved;    /* bytes of rows that are being written */
-	bool broken;       /* the next fsync fails */
-	uint64_t highest;  /* slot that the log ever held: more than it holds when it rotted */
-	bool state_lost;   /* by rot, and not copied yet */
-	bool replaced;     /* emptied or an old copy */
-	bool has_key;      /* the cell's signing key */
+	size_t unsaved;   /* bytes of rows that are being written */
+	bool broken;      /* the next fsync fails */
+	uint64_t highest; /* slot that the log ever held: more than it holds when it rotted */
+	bool state_lost;  /* by rot, and not copied yet */
+	bool replaced;    /* emptied or an old copy */
+	bool has_key;     /* the cell's first signing key */
+	struct key_files {
+		struct sign_keys keys; /* after a rotation */
+		bool named;            /* the cell file names these */
+		uint8_t newest[SIGN_PUBLIC], former[SIGN_PUBLIC];
+	} keys;
 	struct seats file; /* the members, in its cell file */
 };
 

@@ -31,10 +31,18 @@ first_start_public_key(void)
 void
 first_start_key(const struct host *n, struct identity *identity)
 {
-	memcpy(identity->cell_file.signing_public, signing()->public_key, SIGN_PUBLIC);
-	identity->signing.n = n->disk.has_key;
-	if (n->disk.has_key)
-		memcpy(identity->signing.secret[0], signing()->secret, SIGN_SECRET);
+	struct cell_file *cell_file = &identity->cell_file;
+	const struct key_files *keys = &n->disk.keys;
+
+	cell_file->has_former = keys->named;
+	memcpy(cell_file->signing_public, keys->named ? keys->newest : signing()->public_key,
+	       SIGN_PUBLIC);
+	memcpy(cell_file->former_public, keys->former, SIGN_PUBLIC);
+	identity->signing = keys->keys;
+	if (keys->keys.n > 0 || !n->disk.has_key)
+		return;
+	identity->signing.n = 1;
+	memcpy(identity->signing.secret[0], signing()->secret, SIGN_SECRET);
 }
 
 /* A key that can't be written ends the process, which its supervisor starts again. */

@@ -58,7 +58,8 @@ struct host {
 	struct joining *joining;       /* in its place, before it has the signing key */
 	bool key_has_come;
 	struct copies copies;
-	struct seats writing;   /* the cell file that is being written */
+	struct seats writing; /* the cell file that is being written */
+	struct key_files writing_keys;
 	struct disk disk, copy; /* and what it was like earlier */
 	struct boot boot;
 	bool full;

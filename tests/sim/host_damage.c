@@ -83,7 +83,8 @@ has_state_elsewhere(const struct sim *s, const struct host *n)
 static bool
 damage(struct sim *s, struct host *n, enum fault f)
 {
-	struct disk *d = &n->disk, empty = {.file = d->file, .has_key = d->has_key};
+	struct disk *d = &n->disk,
+	            empty = {.file = d->file, .has_key = d->has_key, .keys = d->keys};
 
 	switch (f) {
 	case FAULT_ROT_LOG:

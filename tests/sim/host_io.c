@@ -184,12 +184,13 @@ run_cell_file(struct sim *s, struct event *e)
 	if (!n->up || n->life != e->life || disk_puts_off(s, n, e))
 		return;
 	n->disk.file = n->writing;
+	n->disk.keys = n->writing_keys;
 	server_cell_file_written(n->server, RC_OK, NULL);
 	host_settle(s, n);
 }
 
 static void
-io_write_cell_file(void *user, const struct cell_file *cell_file)
+io_write_cell_file(void *user, const struct cell_file *cell_file, const struct sign_keys *keys)
 {
 	struct host *n = user;
 	struct sim *s = n->sim;
@@ -198,6 +199,9 @@ io_write_cell_file(void *user, const struct cell_file *cell_file)
 		sim_fail(s, "the cell file of replica %d has list %lu, and its state is of %lu",
 		         n->id, (unsigned long)cell_file->version, (unsigned long)n->disk.applied);
 	seats_of_cell_file(&n->writing, cell_file);
+	n->writing_keys = (struct key_files){.keys = *keys, .named = cell_file->has_former};
+	memcpy(n->writing_keys.newest, cell_file->signing_public, SIGN_PUBLIC);
+	memcpy(n->writing_keys.former, cell_file->former_public, SIGN_PUBLIC);
 	heap_push(&s->heap,
 	          (struct event){.at =
 	                             s->now + 1000 * sim_between(s, 50, 50 + 10 * s->swarm.disk_us),

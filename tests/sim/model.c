@@ -186,6 +186,7 @@ decide_unseen(struct sim *s, const struct op *op)
 		return;
 	case OP_check_digest:
 	case OP_settle_setting:
+	case OP_rotate_key:
 		return;
 	case OP_add_principal:
 		model_add_principal(&s->model, op->add_principal.name);

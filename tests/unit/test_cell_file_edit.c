@@ -1,6 +1,7 @@
 /* A new list of replicas in the text of a cell file. */
 #include <string.h>
 #include "cell/config/cell_file_edit.h"
+#include "cell/config/sign_keys.h"
 #include "tests/unit/unit.h"
 
 static struct cell_file_replica
@@ -87,6 +88,35 @@ TEST(test_one_comes_and_one_goes)
 	       "[replica 4]\n"
 	       "address = [::1]:9\n"
 	       "key = " KEY_OF_4 "\n");
+}
+
+/* The keys of zeros, of ones and of twos, in text. */
+#define KEY_OF_0 "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
+#define KEY_OF_ONES "AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE"
+#define KEY_OF_TWOS "AgICAgICAgICAgICAgICAgICAgICAgICAgICAgICAgI"
+
+TEST(test_the_signing_key_is_rotated)
+{
+	const struct cell_file_replica one[] = {replica(1, "a:1")};
+	struct cell_file was = list_of(0, 1, one), is = was, next;
+
+	memset(is.signing_public, 1, SIGN_PUBLIC);
+	is.has_former = true;
+	next = is;
+	memset(next.signing_public, 2, SIGN_PUBLIC);
+	memset(next.former_public, 1, SIGN_PUBLIC);
+	expect("[cell]\nsigning_key = " KEY_OF_0 "\nname = a\n[replica 1]\naddress = a:1\n", &was,
+	       &is,
+	       "[cell]\nname = a\nsigning_key = " KEY_OF_ONES "\nformer_signing_key = " KEY_OF_0
+	       "\n[replica 1]\naddress = a:1\n");
+	expect("[cell]\nformer_signing_key = " KEY_OF_0 "\n # a comment\n signing_key=" KEY_OF_ONES
+	       "\nname = a\n[replica 1]\naddress = a:1\n",
+	       &is, &next,
+	       "[cell]\n # a comment\nname = a\nsigning_key = " KEY_OF_TWOS
+	       "\nformer_signing_key = " KEY_OF_ONES "\n[replica 1]\naddress = a:1\n");
+	expect("[cell]\nname = a\nsigning_key = " KEY_OF_ONES "\n[replica 1]\naddress = a:1\n", &is,
+	       &is,
+	       "[cell]\nname = a\nsigning_key = " KEY_OF_ONES "\n[replica 1]\naddress = a:1\n");
 }
 
 TEST(test_one_moves)

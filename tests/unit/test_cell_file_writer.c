@@ -7,14 +7,16 @@
 #include "tests/unit/unit.h"
 
 static struct cell_file written;
+static struct sign_keys written_keys;
 static int writings;
 static char failed[64];
 
 static void
-io_write_cell_file(void *user, const struct cell_file *cell_file)
+io_write_cell_file(void *user, const struct cell_file *cell_file, const struct sign_keys *keys)
 {
 	(void)user;
 	written = *cell_file;
+	written_keys = *keys;
 	writings++;
 }
 
@@ -36,12 +38,16 @@ static const struct cell_file_replica list[] = {
 static struct cell_file_writer *
 start(void)
 {
-	struct cell_file cell_file = {.name = "a", .has_admin = true, .replicas_n = 1};
+	struct identity identity = {
+	    .cell_file = {.name = "a", .has_admin = true, .replicas_n = 1},
+	    .replica = 1,
+	    .signing = {.n = 1, .secret = {{'f'}}},
+	};
 
-	cell_file.replicas[0] = list[0];
+	identity.cell_file.replicas[0] = list[0];
 	writings = 0;
 	failed[0] = '\0';
-	return cell_file_writer_new(&io, &cell_file, 1);
+	return cell_file_writer_new(&io, &identity);
 }
 
 TEST(test_follows)
@@ -65,6 +71,34 @@ TEST(test_follows)
 	assert_int_equal(writings, 2);
 	assert_int_equal(cell_file_writer_version(c), 11);
 	assert_string_equal(failed, "");
+	cell_file_writer_free(c);
+}
+
+/* They are on disk when a writing that began behind them has succeeded. */
+TEST(test_signing_keys)
+{
+	static const uint8_t newest[SIGN_PUBLIC] = {'n'}, former[SIGN_PUBLIC] = {'f'};
+	const struct sign_keys two = {.n = 2, .secret = {{'n'}, {'f'}}};
+	struct cell_file_writer *c = start();
+
+	cell_file_writer_follow(c, 9, list, 3);
+	assert_int_equal(written_keys.n, 1);
+	cell_file_writer_set_keys(c, &two, NULL, NULL);
+	assert_int_equal(writings, 1);
+	cell_file_writer_written(c, RC_OK, NULL);
+	assert_int_equal(cell_file_writer_keys(c)->n, 1);
+	assert_int_equal(writings, 2);
+	assert_memory_equal(&written_keys, &two, sizeof two);
+	assert_false(written.has_former);
+	cell_file_writer_written(c, RC_NOSPC, "cell.conf: No space left on device");
+	assert_int_equal(cell_file_writer_keys(c)->n, 1);
+	cell_file_writer_set_keys(c, &two, newest, former);
+	assert_int_equal(writings, 3);
+	assert_memory_equal(written.signing_public, newest, SIGN_PUBLIC);
+	assert_memory_equal(written.former_public, former, SIGN_PUBLIC);
+	cell_file_writer_written(c, RC_OK, NULL);
+	assert_memory_equal(cell_file_writer_keys(c), &two, sizeof two);
+	assert_int_equal(written.version, 9);
 	cell_file_writer_free(c);
 }
 

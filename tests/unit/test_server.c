@@ -319,7 +319,7 @@ SERVER_TEST(test_stopped_while_the_cell_file_is_written)
 	if (d.process == NULL || !server_process_start(d.process, &d.loop, why, sizeof why))
 		fail_msg("%s", why);
 	closing.held = true;
-	process_io(d.process).write_cell_file(d.process, &cell_file);
+	process_io(d.process).write_cell_file(d.process, &cell_file, &d.process->identity->signing);
 	server_process_stop(d.process, on_stopped, &d);
 	assert_int_equal(uv_run(&d.loop, UV_RUN_DEFAULT), 0);
 	assert_true(d.stopped);

@@ -349,10 +349,26 @@ random_principal(struct rng *r)
 	return (struct op){.code = OP_add_principal, .add_principal = {name, key}};
 }
 
+/* One of a few keys takes the place of the newest one, or of another one. */
+static struct op
+random_rotation(struct rng *r, const struct tree *t)
+{
+	static const uint8_t keys[40] = {[32] = 1, 2, 3, 4, 5, 6, 7, 8};
+	const struct bytes now = tree_signing_keys(t), some = {keys + rng_below(r, 9), 32};
+
+	return (struct op){.code = OP_rotate_key,
+	                   .rotate_key = {{keys + rng_below(r, 9), 32 - rng_chance(r, 50)},
+	                                  now.len > 0 && rng_chance(r, 800)
+	                                      ? (struct bytes){now.data, 32}
+	                                      : some}};
+}
+
 static struct op
 random_master_op(struct rng *r, const struct tree *t)
 {
-	switch (rng_below(r, 17)) {
+	switch (rng_below(r, 18)) {
+	case 17:
+		return random_rotation(r, t);
 	case 16:
 		return random_principal(r);
 	case 14:

@@ -1,0 +1,25 @@
+/* Signing keys of a cell, of Ed25519. */
+#ifndef LSFS_CONFIG_SIGN_KEYS_H
+#define LSFS_CONFIG_SIGN_KEYS_H
+
+#include <stdint.h>
+
+enum { SIGN_SECRET = 64, SIGN_PUBLIC = 32, SIGNATURE_SIZE = 64 };
+
+/* The newest, the one before, and one that is being introduced. */
+enum { SIGN_KEYS = 3 };
+struct sign_keys {
+	int n;
+	uint8_t secret[SIGN_KEYS][SIGN_SECRET];
+};
+
+/* The public half of an Ed25519 secret key is its end. */
+static inline const uint8_t *
+sign_public(const uint8_t secret[SIGN_SECRET])
+{
+	return secret + SIGN_SECRET - SIGN_PUBLIC;
+}
+/* The place of the key with that public half; -1: it is not among them. */
+int sign_keys_find(const struct sign_keys *keys, const uint8_t public_key[SIGN_PUBLIC]);
+
+#endif

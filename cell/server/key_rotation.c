@@ -1,0 +1,383 @@
+#include "cell/server/key_rotation.h"
+
+#include <sodium.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cell/base/memory.h"
+#include "cell/base/must.h"
+#include "cell/wire/codec.h"
+
+enum { SEND_EVERY_MS = 200, ASK_EVERY_MS = 1000, IN_FORCE = 2 };
+
+struct key_rotation {
+	struct key_rotation_config config;
+	struct sign_keys held, wanted; /* on disk; and when the last write is finished */
+	uint64_t since;                /* of the keys in force, as they were followed */
+	bool introducing;
+	uint8_t next[SIGN_PUBLIC];          /* the key that is being introduced */
+	bool kept_by[LIMIT_REPLICA_ID + 1]; /* members that have it on disk */
+	uint8_t answer_to,
+	    answer[SIGN_PUBLIC]; /* a member waits until this key is on disk; 0: none */
+	mono_t send, ask;
+};
+
+/* ---- keys in force ---- */
+
+/* NULL: there is none. Before the first rotation it is that of the cell file. */
+static const uint8_t *
+in_force(const struct key_rotation *k, int i)
+{
+	const struct cell_file *cell_file = &k->config.identity->cell_file;
+	const struct bytes keys = tree_signing_keys(k->config.tree);
+
+	if (keys.len > 0)
+		return keys.data + (size_t)i * SIGN_PUBLIC;
+	if (i == 0)
+		return cell_file->signing_public;
+	return cell_file->has_former ? cell_file->former_public : NULL;
+}
+
+static bool
+has(const struct sign_keys *keys, const uint8_t public_key[SIGN_PUBLIC])
+{
+	return sign_keys_find(keys, public_key) >= 0;
+}
+
+static bool
+is_missing(const struct key_rotation *k, int i)
+{
+	return in_force(k, i) != NULL && !has(&k->held, in_force(k, i));
+}
+
+void
+key_rotation_keys(const struct key_rotation *k, struct master_keys *keys)
+{
+	*keys = (struct master_keys){0};
+	for (int i = 0; i < IN_FORCE; i++) {
+		if (is_missing(k, i))
+			keys->incomplete = true;
+		else if (in_force(k, i) != NULL)
+			memcpy(keys->secret[keys->n++],
+			       k->held.secret[sign_keys_find(&k->held, in_force(k, i))],
+			       SIGN_SECRET);
+	}
+	if (keys->n == 0)
+		memcpy(keys->secret[keys->n++], k->held.secret[0], SIGN_SECRET);
+}
+
+/* ---- the files ---- */
+
+static void
+add(struct sign_keys *keys, const uint8_t secret[SIGN_SECRET])
+{
+	if (keys->n < SIGN_KEYS && !has(keys, sign_public(secret)))
+		memcpy(keys->secret[keys->n++], secret, SIGN_SECRET);
+}
+
+/* The keys in force are kept, then the newest of the others. `secret` NULL: no other one. */
+static void
+keep(struct key_rotation *k, const uint8_t *secret)
+{
+	struct sign_keys wanted = {0};
+	bool named = tree_signing_since(k->config.tree) > 0;
+
+	for (int i = 0; i < IN_FORCE; i++) {
+		const int at = in_force(k, i) ? sign_keys_find(&k->wanted, in_force(k, i)) : -1;
+
+		if (at >= 0)
+			add(&wanted, k->wanted.secret[at]);
+		else if (secret != NULL && in_force(k, i) != NULL &&
+		         memcmp(sign_public(secret), in_force(k, i), SIGN_PUBLIC) == 0)
+			add(&wanted, secret);
+	}
+	named = named && has(&wanted, in_force(k, 0));
+	if (secret != NULL)
+		add(&wanted, secret);
+	for (int i = k->wanted.n; i-- > 0;)
+		add(&wanted, k->wanted.secret[i]);
+	k->wanted = wanted;
+	cell_file_writer_set_keys(k->config.writer, &wanted, named ? in_force(k, 0) : NULL,
+	                          named ? in_force(k, 1) : NULL);
+	sodium_memzero(&wanted, sizeof wanted);
+}
+
+/* ---- messages ---- */
+
+static void
+send_to(struct key_rotation *k, uint8_t to, const struct message *m)
+{
+	struct buffer frame = BUFFER(256);
+
+	wire_put_frame(&frame, m);
+	must(!frame.failed);
+	k->config.send(k->config.user, to, 0, buffer_view(&frame));
+	sodium_memzero(frame.data, frame.room);
+	buffer_free(&frame);
+}
+
+static void
+send_to_members(struct key_rotation *k, const struct message *m, const bool *but)
+{
+	struct member member = {0};
+
+	while (tree_member_after(k->config.tree, member.id, &member))
+		if (member.role != MEMBER_REMOVED && member.id != k->config.identity->replica &&
+		    !(but != NULL && but[member.id]))
+			send_to(k, member.id, m);
+}
+
+static void
+send_secret(struct key_rotation *k, uint8_t to, const uint8_t secret[SIGN_SECRET])
+{
+	send_to(k, to, &(struct message){MSG_secret, .secret = {.key = {secret, SIGN_SECRET}}});
+}
+
+static void
+give(struct key_rotation *k, uint8_t to)
+{
+	server_io_log(k->config.io, SERVER_INFO,
+	              "replica %u asks for the cell's signing key, and gets it", to);
+	for (int i = 0; i < IN_FORCE; i++)
+		if (in_force(k, i) != NULL && !is_missing(k, i))
+			send_secret(k, to,
+			            k->held.secret[sign_keys_find(&k->held, in_force(k, i))]);
+}
+
+/* So that a replica which was removed before its first start does not wait for the key. */
+static void
+refuse(struct key_rotation *k, uint8_t to)
+{
+	send_to(k, to, &(struct message){MSG_welcome, .welcome = {.verdict = WELCOME_NO_MEMBER}});
+}
+
+static void
+confirm(struct key_rotation *k, uint8_t to, const uint8_t public_key[SIGN_PUBLIC])
+{
+	send_to(k, to,
+	        &(struct message){MSG_secret_kept, .secret_kept = {{public_key, SIGN_PUBLIC}}});
+}
+
+/* The two halves must belong together. */
+static bool
+is_sound(struct bytes key)
+{
+	uint8_t public_key[SIGN_PUBLIC], secret[SIGN_SECRET];
+	bool good = false;
+
+	if (key.len == SIGN_SECRET) {
+		crypto_sign_seed_keypair(public_key, secret, key.data);
+		good = memcmp(secret, key.data, SIGN_SECRET) == 0;
+	}
+	sodium_memzero(secret, sizeof secret);
+	return good;
+}
+
+static bool
+is_in_force(const struct key_rotation *k, const uint8_t public_key[SIGN_PUBLIC])
+{
+	for (int i = 0; i < IN_FORCE; i++)
+		if (in_force(k, i) != NULL && memcmp(in_force(k, i), public_key, SIGN_PUBLIC) == 0)
+			return true;
+	return false;
+}
+
+/* A key that this replica has asked for, or that the master introduces: one of a former master
+ * could take the place of that on this disk. */
+static void
+take(struct key_rotation *k, uint8_t from, bool master, struct bytes key)
+{
+	const uint8_t *public_key = key.data + SIGN_SECRET - SIGN_PUBLIC;
+
+	if (!is_sound(key)) {
+		server_io_log(k->config.io, SERVER_WARN, "replica %u sends a key that is none",
+		              from);
+	} else if (has(&k->held, public_key)) {
+		confirm(k, from, public_key);
+	} else if (master || is_in_force(k, public_key)) {
+		k->answer_to = from;
+		memcpy(k->answer, public_key, SIGN_PUBLIC);
+		if (!has(&k->wanted, public_key))
+			keep(k, key.data);
+	}
+}
+
+/* ---- a majority ---- */
+
+static void
+conclude(struct key_rotation *k, bool stored)
+{
+	uint8_t keys[IN_FORCE * SIGN_PUBLIC];
+
+	k->introducing = false;
+	k->send = MONO_NEVER;
+	memcpy(keys, k->next, SIGN_PUBLIC);
+	memcpy(keys + SIGN_PUBLIC, in_force(k, 0), SIGN_PUBLIC);
+	k->config.agreed(k->config.user, (struct bytes){keys, stored ? sizeof keys : 0});
+}
+
+static void
+count(struct key_rotation *k)
+{
+	const uint8_t self = k->config.identity->replica;
+	struct member m = {0};
+	int voters = 0, kept = 0;
+
+	if (!k->introducing || !has(&k->held, k->next))
+		return;
+	while (tree_member_after(k->config.tree, m.id, &m)) {
+		if (m.role != MEMBER_VOTER)
+			continue;
+		voters++;
+		kept += m.id == self || k->kept_by[m.id];
+	}
+	if (kept > voters / 2)
+		conclude(k, true);
+}
+
+static void
+on_kept(struct key_rotation *k, uint8_t from, struct bytes key)
+{
+	if (k->introducing && bytes_equal(key, (struct bytes){k->next, SIGN_PUBLIC})) {
+		k->kept_by[from] = true;
+		count(k);
+	}
+}
+
+bool
+key_rotation_peer(struct key_rotation *k, uint8_t from, bool member, bool master,
+                  struct bytes frame)
+{
+	const unsigned code = wire_frame_code(frame);
+	struct message m;
+
+	if (code != MSG_secret_request && code != MSG_secret && code != MSG_secret_kept)
+		return false;
+	if (wire_get_frame(frame, &m) != RC_OK)
+		return true;
+	if (code == MSG_secret_request && !member)
+		refuse(k, from);
+	else if (code == MSG_secret_request)
+		give(k, from);
+	else if (code == MSG_secret && member)
+		take(k, from, master, m.secret.key);
+	else if (code == MSG_secret_kept)
+		on_kept(k, from, m.secret_kept.key);
+	return true;
+}
+
+/* ---- events ---- */
+
+void
+key_rotation_begin(struct key_rotation *k)
+{
+	uint8_t seed[crypto_sign_SEEDBYTES], secret[SIGN_SECRET];
+
+	if (k->introducing)
+		return;
+	if (is_missing(k, 0) || is_missing(k, 1)) {
+		k->config.agreed(k->config.user, (struct bytes){NULL, 0});
+		return;
+	}
+	k->config.io->random(k->config.io->user, seed, sizeof seed);
+	crypto_sign_seed_keypair(k->next, secret, seed);
+	k->introducing = true;
+	memset(k->kept_by, 0, sizeof k->kept_by);
+	k->send = server_io_now(k->config.io);
+	server_io_log(k->config.io, SERVER_INFO, "a new signing key is sent to all members");
+	keep(k, secret);
+	sodium_memzero(seed, sizeof seed);
+	sodium_memzero(secret, sizeof secret);
+}
+
+void
+key_rotation_cease(struct key_rotation *k)
+{
+	k->introducing = false;
+	k->send = MONO_NEVER;
+}
+
+void
+key_rotation_follow(struct key_rotation *k)
+{
+	if (tree_signing_since(k->config.tree) == k->since)
+		return;
+	k->since = tree_signing_since(k->config.tree);
+	server_io_log(k->config.io, SERVER_INFO, "the cell has a new signing key");
+	keep(k, NULL);
+	k->ask = server_io_now(k->config.io);
+	k->config.changed(k->config.user);
+}
+
+void
+key_rotation_written(struct key_rotation *k, bool ok)
+{
+	k->held = *cell_file_writer_keys(k->config.writer);
+	if (!ok)
+		k->wanted = k->held;
+	if (k->introducing && !has(&k->wanted, k->next))
+		conclude(k, false);
+	if (k->answer_to != 0 && has(&k->held, k->answer)) {
+		confirm(k, k->answer_to, k->answer);
+		k->answer_to = 0;
+	}
+	k->config.changed(k->config.user);
+	count(k);
+}
+
+mono_t
+key_rotation_deadline(const struct key_rotation *k)
+{
+	return mono_min(k->send, k->ask);
+}
+
+static void
+send_next(struct key_rotation *k)
+{
+	const int at = sign_keys_find(&k->held, k->next);
+
+	if (at >= 0)
+		send_to_members(k,
+		                &(struct message){MSG_secret,
+		                                  .secret = {{k->held.secret[at], SIGN_SECRET}}},
+		                k->kept_by);
+}
+
+void
+key_rotation_timeout(struct key_rotation *k, mono_t now)
+{
+	if (mono_reached(now, k->send)) {
+		send_next(k);
+		k->send = mono_add(now, span_ms(SEND_EVERY_MS));
+	}
+	if (!mono_reached(now, k->ask))
+		return;
+	k->ask = MONO_NEVER;
+	if (!is_missing(k, 0) && !is_missing(k, 1))
+		return;
+	send_to_members(k, &(struct message){.code = MSG_secret_request}, NULL);
+	k->ask = mono_add(now, span_ms(ASK_EVERY_MS));
+}
+
+/* ---- life ---- */
+
+struct key_rotation *
+key_rotation_new(const struct key_rotation_config *config)
+{
+	struct key_rotation *k = memory_zero(1, sizeof *k);
+
+	k->config = *config;
+	k->held = k->wanted = config->identity->signing;
+	k->since = tree_signing_since(config->tree);
+	k->send = MONO_NEVER;
+	k->ask = server_io_now(config->io);
+	return k;
+}
+
+void
+key_rotation_free(struct key_rotation *k)
+{
+	if (k != NULL)
+		sodium_memzero(k, sizeof *k);
+	free(k);
+}

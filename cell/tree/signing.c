@@ -1,0 +1,60 @@
+#include "cell/tree/signing.h"
+
+#include <string.h>
+#include "cell/tree/internal.h"
+
+struct bytes
+tree_signing_keys(const struct tree *t)
+{
+	return (struct bytes){t->signing.keys, t->signing.since > 0 ? sizeof t->signing.keys : 0};
+}
+
+uint64_t
+tree_signing_since(const struct tree *t)
+{
+	return t->signing.since;
+}
+
+static bool
+is_newest(const struct tree *t, struct bytes key)
+{
+	return t->signing.since > 0 && memcmp(t->signing.keys, key.data, SIGNING_KEY) == 0;
+}
+
+enum rc
+apply_rotate_key(struct execution *x, const struct op_rotate_key *o)
+{
+	struct tree_signing *s = &x->tree->signing;
+
+	if (o->key.len != SIGNING_KEY || o->former.len != SIGNING_KEY ||
+	    bytes_equal(o->key, o->former))
+		return RC_INVAL;
+	if (is_newest(x->tree, o->key))
+		return RC_OK;
+	if (s->since > 0 && !is_newest(x->tree, o->former))
+		return RC_CANCELED;
+	memcpy(s->keys, o->key.data, SIGNING_KEY);
+	memcpy(s->keys + SIGNING_KEY, o->former.data, SIGNING_KEY);
+	s->since = x->index;
+	dirty_signing_keys(x->tree);
+	return RC_OK;
+}
+
+void
+signing_clear(struct tree *t)
+{
+	t->signing = (struct tree_signing){0};
+	dirty_signing_keys(t);
+}
+
+bool
+signing_load(struct tree *t, uint64_t since, struct bytes newest, struct bytes former)
+{
+	if (t->signing.since > 0 || since == 0 || newest.len != SIGNING_KEY ||
+	    former.len != SIGNING_KEY || bytes_equal(newest, former))
+		return false;
+	memcpy(t->signing.keys, newest.data, SIGNING_KEY);
+	memcpy(t->signing.keys + SIGNING_KEY, former.data, SIGNING_KEY);
+	t->signing.since = since;
+	return true;
+}
