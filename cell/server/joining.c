@@ -15,7 +15,8 @@ struct joining {
 	struct joining_config config;
 	struct gateway *gateway;
 	mono_t ask; /* when every connected member is asked; MONO_NEVER: they have answered */
-	bool expelled_by[LIMIT_REPLICA_ID + 1]; /* the answer of each member */
+	bool expelled_by[LIMIT_REPLICA_ID + 1];  /* the answer of each member */
+	bool refused_from[LIMIT_REPLICA_ID + 1]; /* members whose key was refused */
 };
 
 /* ---- asking ---- */
@@ -69,12 +70,25 @@ is_the_key(const struct joining *j, struct bytes key)
 	return good;
 }
 
+/* After two rotations the key that the cell file names is out of use. */
+static void
+refuse_key(struct joining *j, uint8_t from)
+{
+	if (j->refused_from[from])
+		return;
+	j->refused_from[from] = true;
+	server_io_log(&j->io, SERVER_WARN,
+	              "replica %u sends a signing key that the cell file does not name; if the "
+	              "cell's key was rotated since, bring the cell file in the data directory up "
+	              "to date (lsctl cell refresh), and start again",
+	              from);
+}
+
 static void
 take_key(struct joining *j, uint8_t from, struct bytes key)
 {
 	if (!is_the_key(j, key)) {
-		server_io_log(&j->io, SERVER_WARN, "replica %u sends a key that is not the cell's",
-		              from);
+		refuse_key(j, from);
 		return;
 	}
 	server_io_log(&j->io, SERVER_INFO, "replica %u has given the cell's signing key", from);

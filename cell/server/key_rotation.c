@@ -368,7 +368,8 @@ key_rotation_new(const struct key_rotation_config *config)
 
 	k->config = *config;
 	k->held = k->wanted = config->identity->signing;
-	k->since = tree_signing_since(config->tree);
+	if (memcmp(in_force(k, 0), config->identity->cell_file.signing_public, SIGN_PUBLIC) == 0)
+		k->since = tree_signing_since(config->tree);
 	k->send = MONO_NEVER;
 	k->ask = server_io_now(config->io);
 	return k;

@@ -222,6 +222,18 @@ note_rights(struct call *c, const struct client_answer *a)
 	c->rights = attr->rights;
 }
 
+/* While nothing is taken away, a handle has the newest check digits: they outlast a rotation of the
+ * cell's key. */
+static void
+renew_digits(struct call *c, const struct client_answer *a)
+{
+	struct handle *h = c->handle;
+
+	if (h != NULL && h->opened.node != 0 && h->opened.node == a->opens.node &&
+	    h->opened.rights == a->opens.rights)
+		h->opened = a->opens;
+}
+
 struct attr
 call_sees(const struct call *c, const struct inode *i)
 {
@@ -249,6 +261,7 @@ call_heard(struct mount *m, const struct client_answer *answer)
 	note_rights(c, &a);
 	if (a.rc == RC_ACCES && c->answered)
 		refusal_of_work(m, c);
+	renew_digits(c, &a);
 	if ((a.rc == RC_OK || a.rc == RC_QUEUED) && a.result.kind != wire_op_result(c->op))
 		a.rc = RC_BAD_MESSAGE;
 	c->then(m, c, &a);

@@ -11,9 +11,9 @@ forged() {
 	one_line 1 "not signed by cell dc1" "$LSCTL" verify --cell "$1" "$(cat "$work/$2")"
 }
 check() { [ "$(limit 10 "$LSCTL" check "$1")" = valid ]; }
-keys_of() { sed -n 's/^\(former_\)\?signing_key = //p' "$cell/$1/cell.conf" | xargs; }
+keys_in() { sed -n 's/^\(former_\)\?signing_key = //p' "$1" | xargs; }
 has_two_keys() { [ "$(wc -l < "$cell/$1/signing.key")" -ge 2 ]; }
-has_conf_of() { [ "$(sed -n 's/^\(former_\)\?signing_key = //p' "$conf" | xargs)" = "$(keys_of "$1")" ]; }
+has_conf_of() { [ "$(keys_in "$conf")" = "$(keys_in "$cell/$1/cell.conf")" ]; }
 
 case_rotated_under_a_lock() {
 	up_of_three

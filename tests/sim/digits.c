@@ -9,7 +9,8 @@ struct shown_digits {
 	RB_ENTRY(shown_digits) link;
 	struct client_rights rights;
 	uint64_t session;
-	struct bytes user; /* owned */
+	struct bytes user;  /* owned */
+	unsigned rotations; /* that there had been when they were shown last */
 };
 
 static int
@@ -45,11 +46,14 @@ digits_shown(struct sim *s, uint64_t session, struct bytes user, const struct cl
 	if (d != NULL && !are_of(d, session, user, rights))
 		sim_fail(s, "session %lu is shown the check digits of other rights",
 		         (unsigned long)session);
-	if (d != NULL)
+	if (d != NULL) {
+		d->rotations = s->model.keys.rotations;
 		return;
+	}
 	d = memory_zero(1, sizeof *d);
 	d->rights = *rights;
 	d->session = session;
+	d->rotations = s->model.keys.rotations;
 	d->user = bytes_copy(user);
 	must(RB_INSERT(digits_tree, &s->history.digits, d) == NULL);
 }
@@ -71,6 +75,14 @@ digits_forged(struct sim *s, const struct record *r)
 
 	return r->through.rights != 0 &&
 	       (d == NULL || !are_of(d, r->session, r->user, &r->through));
+}
+
+bool
+digits_outdated(struct sim *s, const struct record *r)
+{
+	const struct shown_digits *d = find(s, &r->through);
+
+	return r->through.rights != 0 && d != NULL && s->model.keys.rotations >= d->rotations + 2;
 }
 
 void

@@ -56,9 +56,24 @@ run_key_written(struct sim *s, struct event *e)
 		return;
 	n->disk.broken = false;
 	n->disk.has_key = !fails;
+	if (!fails)
+		n->disk.keys.keys = n->writing_keys.keys;
 	sim_trace(s, "replica %d %s the cell's signing key", n->id,
 	          fails ? "can't write" : "has written");
 	host_down(s, n, fails ? sim_between(s, 0, SECOND) : 0);
+}
+
+/* The secret half, too, belongs to the key in its cell file. */
+static bool
+is_named(const struct host *n, struct bytes key)
+{
+	uint8_t public_key[SIGN_PUBLIC], secret[SIGN_SECRET];
+
+	if (key.len != SIGN_SECRET)
+		return false;
+	crypto_sign_seed_keypair(public_key, secret, key.data);
+	return memcmp(secret, key.data, SIGN_SECRET) == 0 &&
+	       memcmp(public_key, n->identity.cell_file.signing_public, SIGN_PUBLIC) == 0;
 }
 
 /* The process does nothing else meanwhile. */
@@ -68,10 +83,11 @@ keep(void *user, struct bytes key)
 	struct host *n = user;
 	struct sim *s = n->sim;
 
-	if (n->key_has_come || key.len != SIGN_SECRET ||
-	    memcmp(key.data, signing()->secret, SIGN_SECRET) != 0)
+	if (n->key_has_come || !is_named(n, key))
 		sim_fail(s, "replica %d takes a signing key that is not to be taken", n->id);
 	n->key_has_come = true;
+	n->writing_keys.keys = (struct sign_keys){.n = 1};
+	memcpy(n->writing_keys.keys.secret[0], key.data, SIGN_SECRET);
 	adversary_joining(s, n);
 	n->spent += 1000 * sim_between(s, 50, 50 + 10 * s->swarm.disk_us);
 	heap_push(&s->heap, (struct event){.at = s->now + n->spent,
@@ -103,8 +119,10 @@ expelled(void *user)
 void
 first_start_crash(struct sim *s, struct host *n)
 {
-	if (n->key_has_come && rng_chance(&s->rng, 500))
-		n->disk.has_key = true;
+	if (!n->key_has_come || !rng_chance(&s->rng, 500) || n->disk.has_key)
+		return;
+	n->disk.has_key = true;
+	n->disk.keys.keys = n->writing_keys.keys;
 }
 
 void

@@ -103,6 +103,8 @@ void digits_note(struct sim *s, struct record *r, struct bytes digits, const str
 /* Does the request go through a handle with rights that were never shown to its session and user?
  */
 bool digits_forged(struct sim *s, const struct record *r);
+/* Was the key rotated twice since they were shown? Then they may be refused. */
+bool digits_outdated(struct sim *s, const struct record *r);
 void digits_free(struct history *h);
 
 /* ---- judgement.c ---- */

@@ -186,7 +186,9 @@ decide_unseen(struct sim *s, const struct op *op)
 		return;
 	case OP_check_digest:
 	case OP_settle_setting:
+		return;
 	case OP_rotate_key:
+		signing_keys_decide(s, &op->rotate_key);
 		return;
 	case OP_add_principal:
 		model_add_principal(&s->model, op->add_principal.name);

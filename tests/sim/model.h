@@ -2,6 +2,7 @@
 #ifndef LSFS_SIM_MODEL_H
 #define LSFS_SIM_MODEL_H
 
+#include "cell/config/sign_keys.h"
 #include "cell/tree/tree.h"
 #include "cell/wire/types.h"
 #include "tests/sim/history.h"
@@ -86,6 +87,11 @@ struct model {
 	int64_t stamp_ns;   /* of the command that is decided, and whose it is */
 	const struct record *by;
 	int64_t epoch_from; /* virtual time of its first apply */
+	struct signing_keys {
+		unsigned rotations;
+		int64_t at; /* the last time */
+		uint8_t newest[SIGN_PUBLIC], former[SIGN_PUBLIC];
+	} keys;
 	struct item **items;
 	size_t items_n, items_room;
 	struct item **acl_files; /* those in /acl that there ever were */
@@ -195,6 +201,13 @@ void model_check_refused(struct sim *s, const struct record *r);
 /* Was the read answered as its subject's rights are? */
 void model_check_rights(struct sim *s, const struct record *r, const struct item *it,
                         const struct result *result);
+
+/* ---- signing_keys.c ---- */
+
+void signing_keys_decide(struct sim *s, const struct op_rotate_key *op);
+/* The cell file of a new replica names them, which its operator has asked for. */
+void signing_keys_name(const struct sim *s, struct host *n);
+void signing_keys_check_end(struct sim *s);
 
 /* ---- outstanding.c ---- */
 

@@ -72,6 +72,7 @@ create(struct sim *s, struct operator* o, uint64_t id)
 		sim_fail(s, "the new replica gets the id %lu, which was given before",
 		         (unsigned long)id);
 	host_create(s, n, o->wish.body, &file);
+	signing_keys_name(s, n);
 	s->hosts_n = n->id > s->hosts_n ? n->id : s->hosts_n;
 	heap_push(&s->heap,
 	          (struct event){.at = s->now + sim_between(s, 0, s->calm ? SECOND : 3 * SECOND),
@@ -128,7 +129,7 @@ is_right(const struct sim *s, const struct wish *w)
 	const struct members *m = &s->members;
 
 	if (w->foolish || w->what == OPERATION_TRANSFER || w->what == OPERATION_SET ||
-	    w->what == OPERATION_DESTROY_SESSION)
+	    w->what == OPERATION_DESTROY_SESSION || w->what == OPERATION_ROTATE_KEY)
 		return true;
 	if (w->what != OPERATION_ADD_REPLICA)
 		return false;
@@ -180,6 +181,9 @@ done(struct sim *s, struct operator* o, const struct msg_operated *m)
 		s->members.removed[w->id] = true;
 	} else if (w->what == OPERATION_DESTROY_SESSION) {
 		session_ended(s, o, w->session);
+	} else if (w->what == OPERATION_ROTATE_KEY && s->model.keys.at < w->since) {
+		sim_fail(s, "operator %d is told of a new signing key, and there is none",
+		         o->id + 1);
 	} else if (w->what == OPERATION_SET && sim_leases_hold(s) &&
 	           !setting_changes_had(s, &w->set, w->since)) {
 		sim_fail(s, "operator %d is told success, and wanted to %s", o->id + 1,
@@ -407,6 +411,7 @@ operators_check_end(struct sim *s)
 {
 	const struct members *m = &s->members;
 
+	signing_keys_check_end(s);
 	for (int i = 0; i < s->swarm.operators; i++)
 		if (s->operators[i].wish.what != 0)
 			sim_fail(s, "at the end operator %d still wants to %s; refused last: %s",

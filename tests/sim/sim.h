@@ -17,16 +17,16 @@
  * have cached, and must not have when it changes history.h history.c: every request: when it was
  * made, sent, took effect, was answered; judgement.c: all of them before the judgement of calls
  * (tests/calls) model.h    model.c, model_files.c, model_sessions.c, model_rights.c, digits.c,
- * locks.c, declared.c: what the cell should do, written down a second time and as simply as
- * possible, fed with the log, compared with what clients are told; reads.c: and what reads show
- * with what was there at that moment members.h  members.c: the lists of members that there were,
- * and what has to hold of them; operators.c, wishes.c: those who add replicas, remove them, hand
- * the mastership over, change settings setting_changes.h  the settings that there were faults.h
- * swarm.c: which faults a seed has; faults.c: when they strike; adversary.c and its parts: those
- * that wait for their moment; ambush.c: for what clients do; liar.c: a replica that says what is
- * not so; rot.c: rows of a state that are not what they were restored.h a copy of the cell becomes
- * a new one blocks.c   memory that is not freed quiet.c    what happens when nobody asks for
- * anything trace.c what happens, in words soak.c     many runs, on all cores
+ * signing_keys.c, locks.c, declared.c: what the cell should do, written down a second time and as
+ * simply as possible, fed with the log, compared with what clients are told; reads.c: and what
+ * reads show with what was there at that moment members.h  members.c: the lists of members that
+ * there were, and what has to hold of them; operators.c, wishes.c: those who add replicas, remove
+ * them, hand the mastership over, change settings setting_changes.h  the settings that there were
+ * faults.h swarm.c: which faults a seed has; faults.c: when they strike; adversary.c and its parts:
+ * those that wait for their moment; ambush.c: for what clients do; liar.c: a replica that says what
+ * is not so; rot.c: rows of a state that are not what they were restored.h a copy of the cell
+ * becomes a new one blocks.c   memory that is not freed quiet.c    what happens when nobody asks
+ * for anything trace.c what happens, in words soak.c     many runs, on all cores
  *
  * A run takes a minute or more of virtual time and has two parts: with faults, in which only safety
  * counts; then without, in which everything that was begun must come to an end. Nothing here

@@ -20,6 +20,8 @@ wish_text(const struct wish *w)
 		         (unsigned long)w->set.value);
 	else if (w->what == OPERATION_DESTROY_SESSION)
 		snprintf(text, sizeof text, "end session %lu", (unsigned long)w->session);
+	else if (w->what == OPERATION_ROTATE_KEY)
+		snprintf(text, sizeof text, "rotate the signing key");
 	else if (w->id == 0)
 		snprintf(text, sizeof text, "hand the mastership over");
 	else
@@ -175,6 +177,8 @@ wish_draw(struct sim *s)
 		                                                     : wish_remove(s, master);
 	if (rng_chance(&s->rng, wish_left(s).what != 0 ? 400 : 60))
 		return wish_destroy(s);
+	if (rng_chance(&s->rights.rng, 100))
+		return (struct wish){.what = OPERATION_ROTATE_KEY};
 	if (rng_chance(&s->rng, s->swarm.settings))
 		return wish_setting(s);
 	if (kind < (members < 3 ? 60u : members < 5 ? 40u : 25u))

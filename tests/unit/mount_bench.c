@@ -206,7 +206,9 @@ tell_answer(struct bench *b, struct pending *p, enum rc rc)
 	if (rc == RC_OK || rc == RC_QUEUED)
 		a.result = b->cell->answer;
 	if (attr)
-		a.opens = (struct client_rights){.node = attr->node, .rights = attr->rights};
+		a.opens = (struct client_rights){.node = attr->node,
+		                                 .rights = attr->rights,
+		                                 .check = {b->digits}};
 	if (b->heard)
 		b->heard(b->user, &p->op, rc);
 	step(b, &event);

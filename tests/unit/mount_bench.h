@@ -42,8 +42,9 @@ struct bench {
 	uint64_t session, other; /* this mount's, and one of another machine */
 	mono_t now;
 	uint64_t calls;
-	bool hold;   /* requests wait for bench_answer */
-	span_t late; /* replies that the kernel keeps are written so late */
+	uint8_t digits; /* the first of the check digits in the cell's answers */
+	bool hold;      /* requests wait for bench_answer */
+	span_t late;    /* replies that the kernel keeps are written so late */
 	struct pending *pending;
 	size_t pending_n, pending_room;
 	struct bench_waiter *waiters;

@@ -75,3 +75,52 @@ TEST(test_the_opener_of_a_file)
 	bench_answer_all(b);
 	bench_free(b);
 }
+
+/* A write through the handle, and its commit; returns the digits of that request. */
+static uint8_t
+digits_of_a_commit(struct bench *b, struct mount_event e)
+{
+	uint8_t digits;
+
+	b->hold = true;
+	e.kind = MOUNT_WRITE;
+	call(b, "", e);
+	bench_answer_all(b);
+	e.kind = MOUNT_FSYNC;
+	call(b, "", e);
+	expect(b, OP_set_contents, "");
+	digits = b->update.requests[b->update.requests_n - 1].opened.check[0];
+	bench_answer_all(b);
+	b->hold = false;
+	return digits;
+}
+
+/* A handle has the rights of its open, and the newest digits that prove all of them. */
+TEST(test_the_check_digits_of_a_handle)
+{
+	struct bench *b = bench_new(&config);
+	const uint64_t f = new_file(b->cell, NODE_ROOT, "f");
+	struct mount_event e = {.ino = f,
+	                        .flags = O_RDWR,
+	                        .data = bytes_of("x"),
+	                        .fate = FATE_ALIVE};
+
+	b->digits = 1;
+	e.kind = MOUNT_OPEN;
+	e.fh = bench_reply(b, call(b, "", e))->fh;
+	assert_int_equal(digits_of_a_commit(b, e), 1);
+	b->digits = 2;
+	assert_int_equal(digits_of_a_commit(b, e), 1);
+	b->digits = 3;
+	assert_int_equal(digits_of_a_commit(b, e), 2);
+	new_file(b->cell, lookup(b->cell, NODE_ROOT, "acl"), "none");
+	assert_int_equal(run(b->cell, b->other,
+	                     OP(set_acl, .node = f, .which = ACL_WRITE, .name = bytes_of("none"))),
+	                 RC_OK);
+	b->digits = 4;
+	assert_int_equal(digits_of_a_commit(b, e), 3);
+	assert_int_equal(digits_of_a_commit(b, e), 3);
+	e.kind = MOUNT_RELEASE;
+	call(b, "", e);
+	bench_free(b);
+}
