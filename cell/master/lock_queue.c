@@ -360,6 +360,15 @@ send_granted(struct master *m, const struct waiter *w, enum rc rc, const struct 
 		m_connection_send(m, w->session->connection, &granted);
 }
 
+/* Another one took the lock while the grant was under way, and was not told of this waiter. */
+static void
+grant_failed(struct master *m, struct waiter *w)
+{
+	w->granting = false;
+	w->queue->granting_n--;
+	m_event_conflict(m, w->acquire.node);
+}
+
 /* The client of a waiter that was withdrawn is not told: its cancel takes the lock back. */
 void
 m_queue_granted(struct master *m, const struct own_command *own, const struct tree_answer *answer)
@@ -372,8 +381,7 @@ m_queue_granted(struct master *m, const struct own_command *own, const struct tr
 		return;
 	must(w->request == NULL); /* the await bit was proposed first */
 	if (answer->rc == RC_BUSY_LOCK) {
-		w->granting = false;
-		w->queue->granting_n--;
+		grant_failed(m, w);
 		return;
 	}
 	if (answer->rc == RC_OK)
