@@ -72,9 +72,9 @@ struct watched {
 	bool announced;     /* it was told that events may be missing since */
 	/* Since then it was told so many of the other events; they began with this one. */
 	size_t told, first;
-	int64_t told_from;    /* the first of these came then: the master knows of the watch */
-	int64_t conflict;     /* it was last told then that another one waits for its lock */
-	bool owed_a_conflict; /* another one does, and it was not told yet */
+	int64_t told_from; /* the first of these came then: the master knows of the watch */
+	int64_t conflict;  /* it was last told then that another one waits for its lock */
+	int64_t owed_from; /* another one waits since then at least, and it was not told; else 0 */
 	bool ended;
 };
 

@@ -27,6 +27,7 @@ struct version {
 struct happening {
 	enum watch_event_kind kind;
 	uint64_t generation; /* of the lock */
+	int64_t at;          /* when an acquisition was decided */
 	char name[NAME_ROOM];
 };
 

@@ -224,6 +224,15 @@ is_repeated(const struct item *it, const struct watched *w, size_t at)
 	return true;
 }
 
+/* Events come in their order: one that is owed comes before those of what was decided later. */
+static void
+check_owed(struct sim *s, const struct machine *m, const struct watched *w, int64_t decided)
+{
+	if (w->owed_from != 0 && w->owed_from < decided)
+		sim_fail(s, "client %d was not told that another one waits for the lock of %s",
+		         m->id + 1, trace_path(s, w->node));
+}
+
 /* Which one is the first that was told shows only when enough of them were. */
 static void
 happened(struct sim *s, struct machine *m, struct watched *w, const struct client_watched *e)
@@ -233,6 +242,7 @@ happened(struct sim *s, struct machine *m, struct watched *w, const struct clien
 	for (size_t at = w->first; it != NULL && at + w->told < it->happened_n; at++) {
 		if (!is_happening(&it->happened[at + w->told], e) || !is_repeated(it, w, at))
 			continue;
+		check_owed(s, m, w, it->happened[at + w->told].at);
 		if (w->told == 0)
 			w->told_from = s->now;
 		w->first = at;
@@ -253,7 +263,7 @@ announced(struct machine *m)
 		w->announced = true;
 		w->first += w->told;
 		w->told = 0;
-		w->owed_a_conflict = false;
+		w->owed_from = 0;
 	}
 }
 
@@ -279,6 +289,13 @@ is_to_be_told(struct sim *s, struct machine *m, const struct watched *w, const s
 	       has_held_since(m, w->node, r->made);
 }
 
+static void
+owe(const struct sim *s, struct watched *w)
+{
+	if (w->owed_from == 0)
+		w->owed_from = s->now;
+}
+
 void
 watches_waits(struct sim *s, const struct record *r)
 {
@@ -287,7 +304,7 @@ watches_waits(struct sim *s, const struct record *r)
 		struct watched *w = find(m, r->op.acquire.acquire.node);
 
 		if (is_to_be_told(s, m, w, r))
-			w->owed_a_conflict = true;
+			owe(s, w);
 	}
 }
 
@@ -304,14 +321,14 @@ watches_holds(struct sim *s, struct machine *m, const struct hold *h)
 	since = locks_blocked_since(s, it, m->session, h->owner);
 	if (since != INT64_MAX && w->told > 0 && w->told_from <= since && w->conflict < since &&
 	    s->model.epoch_from <= since)
-		w->owed_a_conflict = true;
+		owe(s, w);
 }
 
 static void
 conflicts(struct sim *s, struct watched *w)
 {
 	w->conflict = s->now;
-	w->owed_a_conflict = false;
+	w->owed_from = 0;
 }
 
 static void
@@ -367,9 +384,7 @@ check_last(struct sim *s, const struct machine *m, const struct watched *w)
 		         "is lost",
 		         m->id + 1, (unsigned long)w->known, trace_path(s, w->node),
 		         (unsigned long)now);
-	if (w->owed_a_conflict)
-		sim_fail(s, "client %d was not told that another one waits for the lock of %s",
-		         m->id + 1, trace_path(s, w->node));
+	check_owed(s, m, w, INT64_MAX);
 	if (w->told > 0 && !is_repeated(it, w, it->happened_n - w->told))
 		sim_fail(s, "client %d was not told of the last events of %s", m->id + 1,
 		         trace_path(s, w->node));
