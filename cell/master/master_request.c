@@ -543,19 +543,38 @@ receive(struct master *m, struct m_connection *c, struct m_session *s,
 
 /* The rights that a handle had at its open are shown by its check digits. */
 static bool
-is_forged(struct master *m, const struct m_session *s, const struct msg_request *msg,
-          const struct op *op)
+is_shown(struct master *m, const struct m_session *s, const struct msg_request *msg,
+         const struct op *op)
 {
 	const struct requester who = {.session = s->id, .user = msg->user};
-	bool genuine = msg->had == 0;
+	bool shown = msg->had == 0;
 
-	for (int i = 0; i < m->config.keys.n && !genuine; i++)
-		genuine = check_digits_genuine(m->config.keys.secret[i], &who, wire_op_node(op),
-		                               msg->had, msg->check);
-	if (!genuine)
+	for (int i = 0; i < m->config.keys.n && !shown; i++)
+		shown = check_digits_genuine(m->config.keys.secret[i], &who, wire_op_node(op),
+		                             msg->had, msg->check);
+	if (!shown)
 		M_TRACE(m, "request %" PRIu64 ".%" PRIu64 " has not the check digits of its handle",
 		        s->id, msg->number);
-	return !genuine;
+	return shown;
+}
+
+/* Rights that are not shown count for nothing: the request is decided by those that its subject has
+ * now. The digits are forged, or the cell's key was rotated twice since. While this replica lacks a
+ * key they may be genuine: the client tries again. */
+static void
+receive_shown(struct master *m, struct m_connection *c, const struct msg_request *msg,
+              const struct op *op)
+{
+	struct msg_request proved = *msg;
+	const bool shown = is_shown(m, c->session, msg, op);
+
+	if (!shown && m->config.keys.incomplete) {
+		refuse(m, c, msg->number, RC_OLD_EPOCH);
+		return;
+	}
+	if (!shown)
+		proved.had = 0;
+	receive(m, c, c->session, &proved, op);
 }
 
 void
@@ -576,12 +595,9 @@ m_request_receive(struct master *m, struct m_connection *c, const struct msg_req
 		m_connection_breach(m, c, why);
 	else if (msg->epoch != m->epoch)
 		refuse(m, c, msg->number, RC_OLD_EPOCH);
-	else if (is_forged(m, s, msg, &op))
-		/* With a key that is still missing they may be genuine: the client tries again. */
-		refuse(m, c, msg->number, m->config.keys.incomplete ? RC_OLD_EPOCH : RC_ACCES);
 	else {
 		if (msg->generation > s->cache.generation)
 			m_cache_show(m, s, msg->generation);
-		receive(m, c, s, msg, &op);
+		receive_shown(m, c, msg, &op);
 	}
 }

@@ -43,8 +43,8 @@ kilobytes() { sed -n 's/^VmHWM:[[:space:]]*\([0-9]*\).*/\1/p' "/proc/$1/status";
 # number WORD: the one behind it in the last line of the hostile program.
 number() { sed -n "s/.*\<$1 \([0-9]*\).*/\1/p" "$work/said"; }
 
-# attacked KEY [MASTER NODE...]: by that key, while a mount writes: a tenth of what it writes alone, at
-# least. The attack needs the processors, too, and they may have other things to do.
+# attacked KEY [MASTER NODE...]: by that key, while a mount writes: a tenth of what it writes alone,
+# at least. The attack needs the processors, too, and they may have other things to do.
 attacked() {
 	local alone beside before processes pid key=$1
 	shift

@@ -68,8 +68,8 @@ digits_note(struct sim *s, struct record *r, struct bytes digits, const struct a
 	digits_shown(s, r->session, r->user, &r->opens);
 }
 
-bool
-digits_forged(struct sim *s, const struct record *r)
+static bool
+is_forged(struct sim *s, const struct record *r)
 {
 	const struct shown_digits *d = find(s, &r->through);
 
@@ -83,6 +83,20 @@ digits_outdated(struct sim *s, const struct record *r)
 	const struct shown_digits *d = find(s, &r->through);
 
 	return r->through.rights != 0 && d != NULL && s->model.keys.rotations >= d->rotations + 2;
+}
+
+bool
+digits_prove(struct sim *s, const struct record *r)
+{
+	return r->through.rights != 0 && !is_forged(s, r);
+}
+
+bool
+digits_allow(struct sim *s, const struct record *r, uint8_t had)
+{
+	if (is_forged(s, r))
+		return had == 0;
+	return had == r->through.rights || (had == 0 && digits_outdated(s, r));
 }
 
 void

@@ -218,8 +218,6 @@ check_command(struct sim *s, struct record *r)
 		return; /* most disks are full */
 	if (r->op.code == OP_make_ephemeral && r->rc == RC_BUSY && r->executed == 0)
 		return; /* the master has told others of the file */
-	if (r->rc == RC_ACCES && r->executed == 0 && (digits_forged(s, r) || digits_outdated(s, r)))
-		return;
 	if (r->executed == 0)
 		sim_fail(s, "request %lu.%lu (%s) was answered %s and never took effect",
 		         (unsigned long)r->session, (unsigned long)r->number,

@@ -120,6 +120,16 @@ below_of(struct judge *j, uint64_t session, uint64_t below)
 	return below;
 }
 
+/* What has the lock is answered so, whatever ticket it shows. */
+static bool
+has_lock(const struct judge *j, const struct asked *a)
+{
+	const struct acquire *q = &a->acquire;
+	struct result_acquired had;
+
+	return tree_lock_held_by(j->tree, a->session, q->owner, q->acquisition, q->node, &had);
+}
+
 /* Decides whether the acquire has to be refused, and by which code. */
 static void
 judge_acquire(const struct judge *j, struct asked *a, uint64_t below)
@@ -131,7 +141,7 @@ judge_acquire(const struct judge *j, struct asked *a, uint64_t below)
 	if (q->mode != LOCK_SHARED && q->mode != LOCK_EXCLUSIVE) {
 		a->rc = RC_INVAL;
 	} else if (ticket == FORGED) {
-		a->rc = RC_PERM;
+		a->rc = has_lock(j, a) ? RC_OK : RC_PERM;
 	} else if (ticket == ISSUED && gave_up != 0 && gave_up >= below) {
 		a->rc = gave_up > a->number ? RC_INTR : RC_INVAL;
 		a->gave_up = gave_up;
@@ -222,6 +232,8 @@ static const char *
 refused_rightly(struct judge *j, const struct asked *a, const struct msg_reply *r)
 {
 	j->judged[a->rc == RC_OLD_EPOCH ? OLD_EPOCH : ACQUIRE]++;
+	if (a->rc == RC_PERM && has_lock(j, a))
+		return NULL;
 	if (r->rc == a->rc || (a->gave_up != 0 && r->rc == RC_INTR) ||
 	    (a->gave_up != 0 && a->gave_up < below_of(j, a->session, 0)))
 		return NULL;
