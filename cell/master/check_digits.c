@@ -24,11 +24,16 @@ check_digits(const uint8_t secret[CHECK_SECRET], const struct requester *who, ui
 }
 
 bool
-check_digits_genuine(const uint8_t secret[CHECK_SECRET], const struct requester *who, uint64_t node,
-                     uint8_t rights, struct bytes digits)
+check_digits_genuine(const uint8_t (*secrets)[CHECK_SECRET], int n, const struct requester *who,
+                     uint64_t node, uint8_t rights, struct bytes digits)
 {
 	uint8_t right[LIMIT_CHECK];
+	bool genuine = false;
 
-	check_digits(secret, who, node, rights, right);
-	return digits.len == LIMIT_CHECK && sodium_memcmp(right, digits.data, LIMIT_CHECK) == 0;
+	for (int i = 0; i < n && !genuine; i++) {
+		check_digits(secrets[i], who, node, rights, right);
+		genuine = digits.len == LIMIT_CHECK &&
+		          sodium_memcmp(right, digits.data, LIMIT_CHECK) == 0;
+	}
+	return genuine;
 }

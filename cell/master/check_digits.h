@@ -13,8 +13,9 @@ enum { CHECK_SECRET = 64 }; /* bytes of the cell's signing key, which is their k
 /* Computes the check digits of these rights of the requester. */
 void check_digits(const uint8_t secret[CHECK_SECRET], const struct requester *who, uint64_t node,
                   uint8_t rights, uint8_t digits[LIMIT_CHECK]);
-/* True if these are the check digits of them. */
-bool check_digits_genuine(const uint8_t secret[CHECK_SECRET], const struct requester *who,
-                          uint64_t node, uint8_t rights, struct bytes digits);
+/* True if these are the check digits of them, by one of the `n` secrets. */
+bool check_digits_genuine(const uint8_t (*secrets)[CHECK_SECRET], int n,
+                          const struct requester *who, uint64_t node, uint8_t rights,
+                          struct bytes digits);
 
 #endif

@@ -74,7 +74,8 @@ is_forged(struct sim *s, const struct record *r)
 	const struct shown_digits *d = find(s, &r->through);
 
 	return r->through.rights != 0 &&
-	       (d == NULL || !are_of(d, r->session, r->user, &r->through));
+	       (d == NULL || !are_of(d, r->session, r->user, &r->through) ||
+	        wire_op_node(&r->op) != r->through.node);
 }
 
 bool

@@ -3,7 +3,7 @@
 #include "cell/master/check_digits.h"
 #include "tests/unit/unit.h"
 
-static const uint8_t secret[CHECK_SECRET] = "the cell's key";
+static const uint8_t secrets[2][CHECK_SECRET] = {"the cell's key", "its former key"};
 
 static const struct requester ann = {.session = 7, .user = {(const uint8_t *)"ann", 3}};
 
@@ -12,8 +12,8 @@ genuine(const struct requester *who, uint64_t node, uint8_t rights)
 {
 	uint8_t digits[LIMIT_CHECK];
 
-	check_digits(secret, &ann, 9, RIGHT_READ, digits);
-	return check_digits_genuine(secret, who, node, rights,
+	check_digits(secrets[0], &ann, 9, RIGHT_READ, digits);
+	return check_digits_genuine(secrets, 2, who, node, rights,
 	                            (struct bytes){digits, sizeof digits});
 }
 
@@ -44,15 +44,26 @@ TEST(test_digits_are_the_same_through_a_handle)
 	assert_true(genuine(&through, 9, RIGHT_READ));
 }
 
+TEST(test_digits_of_the_former_key)
+{
+	uint8_t digits[LIMIT_CHECK];
+
+	check_digits(secrets[1], &ann, 9, RIGHT_READ, digits);
+	assert_true(check_digits_genuine(secrets, 2, &ann, 9, RIGHT_READ,
+	                                 (struct bytes){digits, sizeof digits}));
+	assert_false(check_digits_genuine(secrets, 1, &ann, 9, RIGHT_READ,
+	                                  (struct bytes){digits, sizeof digits}));
+}
+
 TEST(test_digits_of_another_key)
 {
 	uint8_t digits[LIMIT_CHECK], other[CHECK_SECRET];
 
 	for (size_t i = 0; i < CHECK_SECRET; i++) {
-		memcpy(other, secret, sizeof other);
+		memcpy(other, secrets[0], sizeof other);
 		other[i] ^= 0x80;
 		check_digits(other, &ann, 9, RIGHT_READ, digits);
-		assert_false(check_digits_genuine(secret, &ann, 9, RIGHT_READ,
+		assert_false(check_digits_genuine(secrets, 2, &ann, 9, RIGHT_READ,
 		                                  (struct bytes){digits, sizeof digits}));
 	}
 }
@@ -61,14 +72,14 @@ TEST(test_digits_that_are_changed_or_cut)
 {
 	uint8_t digits[LIMIT_CHECK + 1] = {0};
 
-	check_digits(secret, &ann, 9, RIGHT_READ, digits);
+	check_digits(secrets[0], &ann, 9, RIGHT_READ, digits);
 	for (size_t len = 0; len <= sizeof digits; len++)
-		assert_int_equal(check_digits_genuine(secret, &ann, 9, RIGHT_READ,
+		assert_int_equal(check_digits_genuine(secrets, 2, &ann, 9, RIGHT_READ,
 		                                      (struct bytes){digits, len}),
 		                 len == LIMIT_CHECK);
 	for (size_t bit = 0; bit < 8 * LIMIT_CHECK; bit++) {
 		digits[bit / 8] ^= (uint8_t)(1 << bit % 8);
-		assert_false(check_digits_genuine(secret, &ann, 9, RIGHT_READ,
+		assert_false(check_digits_genuine(secrets, 2, &ann, 9, RIGHT_READ,
 		                                  (struct bytes){digits, LIMIT_CHECK}));
 		digits[bit / 8] ^= (uint8_t)(1 << bit % 8);
 	}
