@@ -50,7 +50,7 @@ void
 client_keepalive_start(struct client *c)
 {
 	c->keepalive.greeted = c->keepalive.returned = false;
-	c->keepalive.datagram_sequence = 0;
+	c->keepalive.datagram_before = c->keepalive.datagram_sequence;
 	keepalive_send(c);
 	c->keepalive.datagram_answered = c->keepalive.sent;
 }
@@ -148,7 +148,7 @@ datagram_due(const struct client *c)
 
 	if (!k->greeted)
 		return MONO_NEVER;
-	if (k->datagram_sequence == 0)
+	if (k->datagram_sequence == k->datagram_before)
 		return first;
 	return mono_max(first, mono_add(k->datagram_sent[k->datagram_sequence % DATAGRAMS_KEPT],
 	                                parts_of_lease(c, 1)));
@@ -175,7 +175,7 @@ datagram_send(struct client *c)
 static bool
 is_awaited(const struct client_keepalive *k, uint64_t sequence)
 {
-	return sequence > 0 && sequence <= k->datagram_sequence &&
+	return sequence > k->datagram_before && sequence <= k->datagram_sequence &&
 	       k->datagram_sequence - sequence < DATAGRAMS_KEPT;
 }
 
@@ -196,7 +196,8 @@ datagram_answered(struct client *c, const struct msg_keepalive_reply *m)
 		client_session_safe(c);
 }
 
-/* A frame that answers no datagram of this connection is late, and changes nothing. */
+/* A frame that answers no datagram of this session on this connection is late, and changes
+ * nothing. */
 void
 client_keepalive_on_datagram(struct client *c, struct bytes frame)
 {

@@ -137,9 +137,10 @@ struct client_keepalive {
 	span_t lease;  /* of the cell, as received last */
 	mono_t lease_end;
 
-	/* Those over UDP, on this connection: number and time of each of the last ones, and the
-	 * time of the last one that was answered. */
-	uint64_t datagram_sequence;
+	/* Those over UDP: the number of the last one, which is never used again, and of the last
+	 * one before the session was opened on this connection; the time of each of the last ones,
+	 * and of the last one that was answered. */
+	uint64_t datagram_sequence, datagram_before;
 	mono_t datagram_sent[DATAGRAMS_KEPT];
 	mono_t datagram_answered;
 	uint64_t datagrams; /* that were answered, on all connections */
