@@ -245,10 +245,8 @@ is_permitted(struct master *m, struct m_session *s, const struct m_request *r)
 	return m_request_behind_command(s, r) || tree_permits(m->tree, &r->requester, &op);
 }
 
-/* True when a master gave the acquire its ticket. The key that proved it is no longer in force when
- * the cell's key was rotated twice since; but what has the lock by now must be told so. */
-static bool
-is_genuine(struct master *m, const struct m_session *s, const struct acquire *a)
+bool
+m_lock_genuine(struct master *m, const struct m_session *s, const struct acquire *a)
 {
 	const struct waiter *w = m_waiter_find(m, a->node, s->id, a->owner, a->acquisition);
 	struct result_acquired had;
@@ -267,7 +265,7 @@ m_lock_acquire(struct master *m, struct m_session *s, struct m_request *r)
 
 	if (a->mode != LOCK_SHARED && a->mode != LOCK_EXCLUSIVE)
 		refuse(m, s, r, RC_INVAL, "there is no such mode");
-	else if (!is_genuine(m, s, a))
+	else if (!m_lock_genuine(m, s, a))
 		refuse(m, s, r, RC_PERM, "no master gave it this ticket");
 	else if (is_withdrawn(s, r))
 		refuse(m, s, r, RC_INTR, "it was given up");

@@ -8,6 +8,9 @@ struct master;
 struct m_request;
 struct m_session;
 
+/* True when a master gave the acquire its ticket. The key that proved it is no longer in force when
+ * the cell's key was rotated twice since; but what has the lock by now must be told so. */
+bool m_lock_genuine(struct master *m, const struct m_session *s, const struct acquire *a);
 /* Begins an acquire: it is proposed, put into the queue, or refused. */
 void m_lock_acquire(struct master *m, struct m_session *s, struct m_request *r);
 /* apply has found the lock busy for an acquire that may wait. */

@@ -109,6 +109,16 @@ is_signed(const struct master *m, const struct sequencer *s)
 	return false;
 }
 
+/* True while this replica lacks the key by which the cell may have signed the sequencer: whoever
+ * asks tries again. */
+static bool
+is_undecided(const struct master *m, struct bytes text)
+{
+	struct sequencer s;
+
+	return m->config.keys.incomplete && sequencer_parse(text, &s) && !is_signed(m, &s);
+}
+
 static const char *
 check(struct master *m, struct bytes text, struct guard *g)
 {
@@ -145,7 +155,9 @@ m_read_check(struct master *m, const struct m_connection *c, const struct msg_ch
 	struct guard guard;
 	const char *why = check(m, msg->sequencer, &guard);
 
-	if (why != NULL)
+	if (is_undecided(m, msg->sequencer))
+		reply = (struct message){.code = MSG_redirect, .redirect.epoch = m->epoch};
+	else if (why != NULL)
 		reply.sequencer_checked.why = bytes_of(why);
 	m_connection_send(m, c, &reply);
 }
@@ -179,6 +191,8 @@ m_read_answer(struct master *m, const struct requester *who, const struct guard 
 	if (guard->node != 0 && tree_guard_stale(m->tree, guard) != NULL)
 		return RC_GUARD;
 	if (op->code == OP_check_sequencer) {
+		if (is_undecided(m, op->check_sequencer.sequencer))
+			return RC_OLD_EPOCH;
 		put_checked(m, op->check_sequencer.sequencer, result);
 		return RC_OK;
 	}
