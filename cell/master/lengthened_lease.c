@@ -46,14 +46,20 @@ is_due(const struct master *m)
 }
 
 void
-m_lengthened_count(struct master *m, span_t lease)
+m_lengthened_promised(struct master *m, span_t lease)
 {
-	const unsigned factor = m->lengthened.load.factor;
 	const mono_t end = mono_add(mono_add(m->now, lease), m_lease_margin(m, lease));
 
 	must(span_to_ms(lease) <= (int64_t)tree_setting_longest(m->tree, SETTING_session_lease));
 	if (lease.ns > set_lease(m).ns)
 		m->lengthened.until = mono_max(m->lengthened.until, end);
+}
+
+void
+m_lengthened_count(struct master *m)
+{
+	const unsigned factor = m->lengthened.load.factor;
+
 	lease_load_answered(&m->lengthened.load, m->now, set_lease(m));
 	if (m->lengthened.load.factor != factor)
 		M_TRACE(m, "session leases are to be %" PRIu64 " ms long", wanted_ms(m));

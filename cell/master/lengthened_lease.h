@@ -22,8 +22,10 @@ struct lengthened_leases {
 void m_lengthened_begin(struct master *m);
 /* The length of each session lease that is promised now. */
 span_t m_lengthened(const struct master *m);
-/* A KeepAlive was answered, which promised a lease of this length from now on. */
-void m_lengthened_count(struct master *m, span_t lease);
+/* A lease of this length from now on was promised. */
+void m_lengthened_promised(struct master *m, span_t lease);
+/* A KeepAlive was answered that is part of the load. */
+void m_lengthened_count(struct master *m);
 /* Proposes to allow longer leases, which are due. */
 void m_lengthened_propose(struct master *m);
 /* That was applied. */

@@ -3,6 +3,9 @@
 #include "cell/base/must.h"
 #include "cell/master/internal.h"
 
+/* No client needs more answers in a cache lease, which is never longer than the other. */
+enum { LEASE_ANSWERS = 24 };
+
 span_t
 m_lease_margin(const struct master *m, span_t lease)
 {
@@ -48,6 +51,7 @@ m_lease_begin(struct master *m, struct m_session *s, bool lasting)
 {
 	s->lease.promised = m->now;
 	s->lease.expiry = lasting ? MONO_NEVER : m->now;
+	s->lease.counted = (mono_t){INT64_MIN};
 	s->lease.timer = m_timer(TIMER_SESSION, s->id);
 	m_lease_extend(m, s);
 }
@@ -76,6 +80,20 @@ m_lease_inherited(struct master *m, struct m_session *s)
 	extend_by(m, s, m_lease_longest(m, SETTING_session_lease));
 }
 
+/* More answers than a client needs are no load that longer leases would lower: one principal alone
+ * must not lengthen those of all. */
+static void
+count_answer(struct master *m, struct m_session *s)
+{
+	const span_t lease = tree_setting_span(m->tree, SETTING_cache_lease);
+	const span_t pause = {lease.ns / LEASE_ANSWERS};
+
+	if (!mono_reached(m->now, mono_add(s->lease.counted, pause)))
+		return;
+	s->lease.counted = m->now;
+	m_lengthened_count(m);
+}
+
 void
 m_lease_promise(struct master *m, struct m_session *s)
 {
@@ -85,7 +103,8 @@ m_lease_promise(struct master *m, struct m_session *s)
 	s->lease.promised = mono_max(s->lease.promised, mono_add(m->now, lease));
 	m_lease_extend(m, s);
 	must(mono_before(s->lease.promised, s->lease.expiry) || m->config.drift_permille == 0);
-	m_lengthened_count(m, lease);
+	m_lengthened_promised(m, lease);
+	count_answer(m, s);
 }
 
 /* A master whose own lease is over may have a successor that has received something. */

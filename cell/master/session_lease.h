@@ -13,6 +13,7 @@ struct session_lease {
 	mono_t promised; /* the end of the lease as the client was told */
 	mono_t expiry;   /* the session is ended then, unless something is received from it; of a
 	                  * lasting session: never */
+	mono_t counted;  /* the load last had an answer to this session added */
 	struct timer timer;
 };
 
