@@ -45,12 +45,14 @@ enum {
 	                                 * of reads, and of releases and cancels */
 	LIMIT_QUEUED = 1 << 16,         /* requests that wait in the client for a free slot */
 	LIMIT_CACHED = 3584, /* nodes that a client caches; its replies under way make more keys */
-	LIMIT_CACHE = 64 * 1024 * 1024,     /* bytes of a client's cache */
-	LIMIT_CACHE_MARKS = 4096,           /* nodes of which a client has dropped its copy while
-	                                     * earlier replies are under way */
-	LIMIT_PRINCIPALS = 4096,            /* principals of a cell */
-	LIMIT_PRINCIPAL_CONNECTIONS = 1024, /* of one principal to a replica */
+	LIMIT_CACHE = 64 * 1024 * 1024, /* bytes of a client's cache */
+	LIMIT_CACHE_MARKS = 4096,       /* nodes of which a client has dropped its copy while
+	                                 * earlier replies are under way */
+	LIMIT_PRINCIPALS = 4096,        /* principals of a cell */
 	LIMIT_PRINCIPAL_SESSIONS = 1024,
+	/* Of one principal to a replica. When the network has failed a session may have three: a
+	 * dead one, which the replica takes for alive, its successor, and an idle second one. */
+	LIMIT_PRINCIPAL_CONNECTIONS = 3 * LIMIT_PRINCIPAL_SESSIONS,
 	LIMIT_PRINCIPAL_WAITERS = 1 << 16,          /* of all its sessions, for all locks */
 	LIMIT_PRINCIPAL_WINDOW = 128 * 1024 * 1024, /* bytes of their requests without a reply */
 	LIMIT_SESSIONS = 200000,                    /* sessions of a cell */
