@@ -13,7 +13,7 @@
 #include "cell/sys/file.h"
 #include "cell/sys/secret.h"
 
-enum { SECRET = 32, KEY_FILE_MAX = 256 };
+enum { SECRET = 32, KEY_FILE_MAX = 512 };
 
 static_assert(SECRET == crypto_sign_SEEDBYTES, "one kind of line for all secrets");
 static_assert((int)SECRET == (int)NOISE_KEY, "one kind of line for all secrets");

@@ -1,9 +1,10 @@
-/* Key files: one line each; a file that others than its owner may read or write is refused.
+/* Key files, mostly of one line: one that others than its owner may read or write is refused.
  *
- *   signing BASE64URL           the cell's, Ed25519: signs sequencers (DATADIR/signing.key). After
- * a rotation the file has a line for each key that is still of use replica BASE64URL           a
- * replica's, Curve25519 (DATADIR/replica.key) principal NAME BASE64URL    a principal's, Curve25519
- * (admin.key, /etc/lsfs/key)
+ *   signing BASE64URL           the cell's, Ed25519: signs sequencers (DATADIR/signing.key)
+ *   replica BASE64URL           a replica's, Curve25519 (DATADIR/replica.key)
+ *   principal NAME BASE64URL    a principal's, Curve25519 (admin.key, /etc/lsfs/key)
+ *
+ * After a rotation a file of signing keys has a line for each that is still of use.
  *
  * BASE64URL is the secret half. The cell file holds the public halves of the cell's key, of the
  * replicas' keys and of admin's key.

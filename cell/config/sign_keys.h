@@ -6,8 +6,9 @@
 
 enum { SIGN_SECRET = 64, SIGN_PUBLIC = 32, SIGNATURE_SIZE = 64 };
 
-/* The newest, the one before, and one that is being introduced. */
-enum { SIGN_KEYS = 3 };
+/* The two in force, one that is being introduced, and the one that was introduced before it, which
+ * may be in force already without this replica's knowing it. */
+enum { SIGN_KEYS = 4 };
 struct sign_keys {
 	int n;
 	uint8_t secret[SIGN_KEYS][SIGN_SECRET];

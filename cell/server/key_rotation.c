@@ -75,7 +75,8 @@ add(struct sign_keys *keys, const uint8_t secret[SIGN_SECRET])
 		memcpy(keys->secret[keys->n++], secret, SIGN_SECRET);
 }
 
-/* The keys in force are kept, then the newest of the others. `secret` NULL: no other one. */
+/* The keys in force are kept, then the newest of the others, which stand in that order. `secret`
+ * NULL: no other one. */
 static void
 keep(struct key_rotation *k, const uint8_t *secret)
 {
@@ -94,7 +95,7 @@ keep(struct key_rotation *k, const uint8_t *secret)
 	named = named && has(&wanted, in_force(k, 0));
 	if (secret != NULL)
 		add(&wanted, secret);
-	for (int i = k->wanted.n; i-- > 0;)
+	for (int i = 0; i < k->wanted.n; i++)
 		add(&wanted, k->wanted.secret[i]);
 	k->wanted = wanted;
 	cell_file_writer_set_keys(k->config.writer, &wanted, named ? in_force(k, 0) : NULL,

@@ -231,7 +231,7 @@ static const char *const damaged[] = {
     "replica a " KEY "\n",
     "replica " KEY "\nreplica " KEY "\n",
     "signing " KEY "\nreplica " KEY "\n",
-    "signing " KEY "\nsigning " KEY "\nsigning " KEY "\nsigning " KEY "\n",
+    "signing " KEY "\nsigning " KEY "\nsigning " KEY "\nsigning " KEY "\nsigning " KEY "\n",
 };
 
 TEST(test_refused)

@@ -1,0 +1,154 @@
+/* The signing keys that a replica keeps while the master introduces others. */
+#include <sodium.h>
+#include <string.h>
+
+#include "cell/server/key_rotation.h"
+#include "cell/tree/signing.h"
+#include "cell/wire/codec.h"
+#include "tests/unit/unit.h"
+
+enum { MASTER = 2 };
+
+static struct sign_keys written;
+static struct bytes confirmed; /* the key of the last message to the master */
+static uint8_t confirmed_key[SIGN_PUBLIC];
+
+static void
+io_write_cell_file(void *user, const struct cell_file *cell_file, const struct sign_keys *keys)
+{
+	(void)user;
+	(void)cell_file;
+	written = *keys;
+}
+
+static mono_t
+io_now(void *user, int64_t *wall_ns)
+{
+	(void)user;
+	(void)wall_ns;
+	return (mono_t){0};
+}
+
+static const struct server_io io = {.write_cell_file = io_write_cell_file, .now = io_now};
+
+static void
+on_send(void *user, uint8_t replica, uint64_t conn, struct bytes frame)
+{
+	struct message m;
+
+	(void)user;
+	(void)conn;
+	assert_int_equal(replica, MASTER);
+	assert_int_equal(wire_get_frame(frame, &m), RC_OK);
+	assert_int_equal(m.code, MSG_secret_kept);
+	memcpy(confirmed_key, m.secret_kept.key.data, SIGN_PUBLIC);
+	confirmed = (struct bytes){confirmed_key, SIGN_PUBLIC};
+}
+
+static void
+on_changed(void *user)
+{
+	(void)user;
+}
+
+/* The key of this number. */
+static const uint8_t *
+secret(uint8_t number)
+{
+	static uint8_t secrets[8][SIGN_SECRET];
+	const uint8_t seed[crypto_sign_SEEDBYTES] = {number};
+	uint8_t public_key[SIGN_PUBLIC];
+
+	crypto_sign_seed_keypair(public_key, secrets[number], seed);
+	return secrets[number];
+}
+
+struct fixture {
+	struct identity identity;
+	struct tree *tree;
+	struct cell_file_writer *writer;
+	struct key_rotation *rotation;
+};
+
+static void
+begin(struct fixture *f)
+{
+	memset(f, 0, sizeof *f);
+	f->identity.replica = 1;
+	f->identity.signing.n = 1;
+	memcpy(f->identity.signing.secret[0], secret(0), SIGN_SECRET);
+	memcpy(f->identity.cell_file.signing_public, sign_public(secret(0)), SIGN_PUBLIC);
+	f->tree = tree_new("a");
+	f->writer = cell_file_writer_new(&io, &f->identity);
+	f->rotation = key_rotation_new(&(struct key_rotation_config){.io = &io,
+	                                                             .identity = &f->identity,
+	                                                             .tree = f->tree,
+	                                                             .writer = f->writer,
+	                                                             .send = on_send,
+	                                                             .changed = on_changed});
+}
+
+static void
+end(struct fixture *f)
+{
+	key_rotation_free(f->rotation);
+	cell_file_writer_free(f->writer);
+	tree_free(f->tree);
+}
+
+/* The master introduces the key, which is on disk at once. */
+static void
+introduce(struct fixture *f, uint8_t number)
+{
+	const struct message m = {.code = MSG_secret, .secret.key = {secret(number), SIGN_SECRET}};
+	struct buffer frame = BUFFER(256);
+
+	wire_put_frame(&frame, &m);
+	assert_true(key_rotation_peer(f->rotation, MASTER, true, true, buffer_view(&frame)));
+	buffer_free(&frame);
+	cell_file_writer_written(f->writer, RC_OK, NULL);
+	key_rotation_written(f->rotation, true);
+	assert_true(
+	    bytes_equal(confirmed, (struct bytes){sign_public(secret(number)), SIGN_PUBLIC}));
+}
+
+static bool
+has(uint8_t number)
+{
+	return sign_keys_find(&written, sign_public(secret(number))) >= 0;
+}
+
+/* Beside the key in force the newest ones. */
+TEST(test_keeps_the_newest)
+{
+	struct fixture f;
+
+	begin(&f);
+	for (uint8_t number = 1; number <= SIGN_KEYS; number++)
+		introduce(&f, number);
+	assert_int_equal(written.n, SIGN_KEYS);
+	assert_true(has(0) && !has(1));
+	for (uint8_t number = 2; number <= SIGN_KEYS; number++)
+		assert_true(has(number));
+	end(&f);
+}
+
+/* The last one but one may be in force, and this replica not have applied it. */
+TEST(test_keeps_what_may_be_in_force)
+{
+	const struct bytes newest = {sign_public(secret(1)), SIGN_PUBLIC};
+	const struct bytes former = {sign_public(secret(0)), SIGN_PUBLIC};
+	struct fixture f;
+
+	begin(&f);
+	introduce(&f, 1);
+	assert_true(signing_load(f.tree, 7, newest, former));
+	key_rotation_follow(f.rotation);
+	cell_file_writer_written(f.writer, RC_OK, NULL);
+	key_rotation_written(f.rotation, true);
+	introduce(&f, 2);
+	introduce(&f, 3);
+	for (uint8_t number = 0; number <= 3; number++)
+		assert_true(has(number));
+	end(&f);
+}
