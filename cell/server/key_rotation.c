@@ -8,7 +8,10 @@
 #include "cell/base/must.h"
 #include "cell/wire/codec.h"
 
-enum { SEND_EVERY_MS = 200, ASK_EVERY_MS = 1000, IN_FORCE = 2 };
+enum { SEND_EVERY_MS = 200, ASK_EVERY_MS = 1000 };
+
+/* The keys in force. */
+enum { NEWEST, FORMER, IN_FORCE };
 
 struct key_rotation {
 	struct key_rotation_config config;
@@ -17,8 +20,8 @@ struct key_rotation {
 	bool introducing;
 	uint8_t next[SIGN_PUBLIC];          /* the key that is being introduced */
 	bool kept_by[LIMIT_REPLICA_ID + 1]; /* members that have it on disk */
-	uint8_t answer_to,
-	    answer[SIGN_PUBLIC]; /* a member waits until this key is on disk; 0: none */
+	uint8_t answer_to;                  /* a member waits for an answer; 0: none does */
+	uint8_t answer[SIGN_PUBLIC];        /* until this key is on disk */
 	mono_t send, ask;
 };
 
@@ -33,7 +36,7 @@ in_force(const struct key_rotation *k, int i)
 
 	if (keys.len > 0)
 		return keys.data + (size_t)i * SIGN_PUBLIC;
-	if (i == 0)
+	if (i == NEWEST)
 		return cell_file->signing_public;
 	return cell_file->has_former ? cell_file->former_public : NULL;
 }
@@ -92,14 +95,14 @@ keep(struct key_rotation *k, const uint8_t *secret)
 		         memcmp(sign_public(secret), in_force(k, i), SIGN_PUBLIC) == 0)
 			add(&wanted, secret);
 	}
-	named = named && has(&wanted, in_force(k, 0));
+	named = named && has(&wanted, in_force(k, NEWEST));
 	if (secret != NULL)
 		add(&wanted, secret);
 	for (int i = 0; i < k->wanted.n; i++)
 		add(&wanted, k->wanted.secret[i]);
 	k->wanted = wanted;
-	cell_file_writer_set_keys(k->config.writer, &wanted, named ? in_force(k, 0) : NULL,
-	                          named ? in_force(k, 1) : NULL);
+	cell_file_writer_set_keys(k->config.writer, &wanted, named ? in_force(k, NEWEST) : NULL,
+	                          named ? in_force(k, FORMER) : NULL);
 	sodium_memzero(&wanted, sizeof wanted);
 }
 
@@ -213,7 +216,7 @@ conclude(struct key_rotation *k, bool stored)
 	k->introducing = false;
 	k->send = MONO_NEVER;
 	memcpy(keys, k->next, SIGN_PUBLIC);
-	memcpy(keys + SIGN_PUBLIC, in_force(k, 0), SIGN_PUBLIC);
+	memcpy(keys + SIGN_PUBLIC, in_force(k, NEWEST), SIGN_PUBLIC);
 	k->config.agreed(k->config.user, (struct bytes){keys, stored ? sizeof keys : 0});
 }
 
@@ -276,7 +279,7 @@ key_rotation_begin(struct key_rotation *k)
 
 	if (k->introducing)
 		return;
-	if (is_missing(k, 0) || is_missing(k, 1)) {
+	if (is_missing(k, NEWEST) || is_missing(k, FORMER)) {
 		k->config.agreed(k->config.user, (struct bytes){NULL, 0});
 		return;
 	}
@@ -354,7 +357,7 @@ key_rotation_timeout(struct key_rotation *k, mono_t now)
 	if (!mono_reached(now, k->ask))
 		return;
 	k->ask = MONO_NEVER;
-	if (!is_missing(k, 0) && !is_missing(k, 1))
+	if (!is_missing(k, NEWEST) && !is_missing(k, FORMER))
 		return;
 	send_to_members(k, &(struct message){.code = MSG_secret_request}, NULL);
 	k->ask = mono_add(now, span_ms(ASK_EVERY_MS));
@@ -369,7 +372,8 @@ key_rotation_new(const struct key_rotation_config *config)
 
 	k->config = *config;
 	k->held = k->wanted = config->identity->signing;
-	if (memcmp(in_force(k, 0), config->identity->cell_file.signing_public, SIGN_PUBLIC) == 0)
+	if (memcmp(in_force(k, NEWEST), config->identity->cell_file.signing_public, SIGN_PUBLIC) ==
+	    0)
 		k->since = tree_signing_since(config->tree);
 	k->send = MONO_NEVER;
 	k->ask = server_io_now(config->io);

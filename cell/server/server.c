@@ -13,8 +13,8 @@
 enum {
 	TURN_MS = 1,       /* the part of a turn in which clients' requests are read */
 	UNSENT_PARTS = 16, /* so many connections of a principal may have all of it */
-	INBOX_PARTS =
-	    8, /* in one of which there is room for a principal when others fill the inbox */
+	/* One of them has room for each principal, though others have filled the inbox. */
+	INBOX_PARTS = 8,
 };
 
 static mono_t
