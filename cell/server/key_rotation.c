@@ -272,6 +272,8 @@ key_rotation_peer(struct key_rotation *k, uint8_t from, bool member, bool master
 
 /* ---- events ---- */
 
+/* A replica without the newest key signs with the former one, which a rotation puts out of force.
+ */
 void
 key_rotation_begin(struct key_rotation *k)
 {
@@ -279,7 +281,7 @@ key_rotation_begin(struct key_rotation *k)
 
 	if (k->introducing)
 		return;
-	if (is_missing(k, NEWEST) || is_missing(k, FORMER)) {
+	if (is_missing(k, NEWEST)) {
 		k->config.agreed(k->config.user, (struct bytes){NULL, 0});
 		return;
 	}

@@ -19,8 +19,8 @@ struct key_rotation_config {
 	struct cell_file_writer *writer;
 	void (*send)(void *user, uint8_t replica, uint64_t conn, struct bytes frame);
 	/* A majority has the new key: the public ones to be in force are this one and the one
-	 * before it, one behind the other. Empty: this replica can't store it, or
-	 * lacks a key that is in force. */
+	 * before it, one behind the other. Empty: this replica can't store it, or lacks the newest
+	 * key in force. */
 	void (*agreed)(void *user, struct bytes keys);
 	/* Other keys are to be used: key_rotation_keys. */
 	void (*changed)(void *user);

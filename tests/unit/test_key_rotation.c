@@ -29,8 +29,6 @@ io_now(void *user, int64_t *wall_ns)
 	return (mono_t){0};
 }
 
-static const struct server_io io = {.write_cell_file = io_write_cell_file, .now = io_now};
-
 static void
 on_send(void *user, uint8_t replica, uint64_t conn, struct bytes frame)
 {
@@ -50,6 +48,28 @@ on_changed(void *user)
 {
 	(void)user;
 }
+
+static bool refused;
+
+static void
+on_agreed(void *user, struct bytes keys)
+{
+	(void)user;
+	refused = keys.len == 0;
+}
+
+static void
+io_random(void *user, void *to, size_t n)
+{
+	(void)user;
+	memset(to, 'r', n);
+}
+
+static const struct server_io io = {
+    .write_cell_file = io_write_cell_file,
+    .now = io_now,
+    .random = io_random,
+};
 
 /* The key of this number. */
 static const uint8_t *
@@ -85,6 +105,8 @@ begin(struct fixture *f)
 	                                                             .tree = f->tree,
 	                                                             .writer = f->writer,
 	                                                             .send = on_send,
+
+	                                                             .agreed = on_agreed,
 	                                                             .changed = on_changed});
 }
 
@@ -150,5 +172,30 @@ TEST(test_keeps_what_may_be_in_force)
 	introduce(&f, 3);
 	for (uint8_t number = 0; number <= 3; number++)
 		assert_true(has(number));
+	end(&f);
+}
+
+/* A former key that nobody has any more goes out of force. Without the newest one the replica has
+ * signed with the former one, which would go. */
+TEST(test_rotates_without_the_former_key)
+{
+	const struct bytes first = {sign_public(secret(0)), SIGN_PUBLIC};
+	const struct bytes other = {sign_public(secret(1)), SIGN_PUBLIC};
+	struct fixture f;
+
+	begin(&f);
+	assert_true(signing_load(f.tree, 7, first, other));
+	written.n = 0;
+	refused = false;
+	key_rotation_begin(f.rotation);
+	assert_int_equal(written.n, 2);
+	assert_false(refused);
+	end(&f);
+	begin(&f);
+	assert_true(signing_load(f.tree, 7, other, first));
+	written.n = 0;
+	key_rotation_begin(f.rotation);
+	assert_int_equal(written.n, 0);
+	assert_true(refused);
 	end(&f);
 }
