@@ -16,7 +16,8 @@ struct joining {
 	struct gateway *gateway;
 	mono_t ask; /* when every connected member is asked; MONO_NEVER: they have answered */
 	bool expelled_by[LIMIT_REPLICA_ID + 1];  /* the answer of each member */
-	bool refused_from[LIMIT_REPLICA_ID + 1]; /* members whose key was refused */
+	bool refused_from[LIMIT_REPLICA_ID + 1]; /* members that have sent another key, */
+	bool told[LIMIT_REPLICA_ID + 1];         /* and of which the log has told that */
 };
 
 /* ---- asking ---- */
@@ -34,6 +35,23 @@ ask(struct joining *j)
 	buffer_free(&frame);
 }
 
+/* Members send both keys in force, one behind the other, and the cell file need not name the first.
+ * After two rotations the key that it names is out of use. */
+static void
+tell_refused(struct joining *j)
+{
+	for (int id = 1; id <= LIMIT_REPLICA_ID; id++) {
+		if (!j->refused_from[id] || j->told[id])
+			continue;
+		j->told[id] = true;
+		server_io_log(&j->io, SERVER_WARN,
+		              "replica %d sends a signing key that the cell file does not name; if "
+		              "the cell's key was rotated since, bring the cell file in the data "
+		              "directory up to date (lsctl cell refresh), and start again",
+		              id);
+	}
+}
+
 mono_t
 joining_deadline(const struct joining *j)
 {
@@ -48,6 +66,7 @@ joining_timeout(struct joining *j)
 	gateway_timeout(j->gateway, now);
 	if (!mono_reached(now, j->ask))
 		return;
+	tell_refused(j);
 	ask(j);
 	j->ask = mono_add(now, span_ms(ASK_EVERY_MS));
 }
@@ -70,25 +89,11 @@ is_the_key(const struct joining *j, struct bytes key)
 	return good;
 }
 
-/* After two rotations the key that the cell file names is out of use. */
-static void
-refuse_key(struct joining *j, uint8_t from)
-{
-	if (j->refused_from[from])
-		return;
-	j->refused_from[from] = true;
-	server_io_log(&j->io, SERVER_WARN,
-	              "replica %u sends a signing key that the cell file does not name; if the "
-	              "cell's key was rotated since, bring the cell file in the data directory up "
-	              "to date (lsctl cell refresh), and start again",
-	              from);
-}
-
 static void
 take_key(struct joining *j, uint8_t from, struct bytes key)
 {
 	if (!is_the_key(j, key)) {
-		refuse_key(j, from);
+		j->refused_from[from] = true;
 		return;
 	}
 	server_io_log(&j->io, SERVER_INFO, "replica %u has given the cell's signing key", from);

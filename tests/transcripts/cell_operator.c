@@ -59,6 +59,7 @@ operate_question(struct player *p, struct script *w, const char *word, struct ms
 	                                         [OPERATION_ADD_PRINCIPAL] = "add-principal",
 	                                         [OPERATION_REMOVE_PRINCIPAL] = "remove-principal",
 	                                         [OPERATION_RECOVER_PRINCIPAL] = "recover",
+	                                         [OPERATION_ROTATE_KEY] = "rotate-key",
 	                                         [UNKNOWN] = "juggle"};
 
 	m->what = (uint8_t)script_choice(w, word, operations, UNKNOWN + 1);
@@ -78,6 +79,7 @@ operate_question(struct player *p, struct script *w, const char *word, struct ms
 	case OPERATION_RECOVER_PRINCIPAL:
 		principal_question(w, m);
 		break;
+	case OPERATION_ROTATE_KEY:
 	case UNKNOWN:
 		break;
 	default:
