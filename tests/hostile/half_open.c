@@ -90,7 +90,8 @@ static void
 put(struct half *h, const void *data, size_t len)
 {
 	must(h->len + len <= TEXT_MAX);
-	memcpy(h->text + h->len, data, len);
+	if (len > 0)
+		memcpy(h->text + h->len, data, len);
 	h->len += len;
 }
 
