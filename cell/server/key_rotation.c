@@ -27,7 +27,7 @@ struct key_rotation {
 
 /* ---- keys in force ---- */
 
-/* NULL: there is none. Before the first rotation it is that of the cell file. */
+/* Before the first rotation it is that of the cell file, and a former one may be missing (NULL). */
 static const uint8_t *
 in_force(const struct key_rotation *k, int i)
 {
@@ -41,6 +41,12 @@ in_force(const struct key_rotation *k, int i)
 	return cell_file->has_former ? cell_file->former_public : NULL;
 }
 
+static int
+keys_in_force(const struct key_rotation *k)
+{
+	return in_force(k, FORMER) != NULL ? IN_FORCE : 1;
+}
+
 static bool
 has(const struct sign_keys *keys, const uint8_t public_key[SIGN_PUBLIC])
 {
@@ -50,17 +56,17 @@ has(const struct sign_keys *keys, const uint8_t public_key[SIGN_PUBLIC])
 static bool
 is_missing(const struct key_rotation *k, int i)
 {
-	return in_force(k, i) != NULL && !has(&k->held, in_force(k, i));
+	return i < keys_in_force(k) && !has(&k->held, in_force(k, i));
 }
 
 void
 key_rotation_keys(const struct key_rotation *k, struct master_keys *keys)
 {
 	*keys = (struct master_keys){0};
-	for (int i = 0; i < IN_FORCE; i++) {
+	for (int i = 0; i < keys_in_force(k); i++) {
 		if (is_missing(k, i))
 			keys->incomplete = true;
-		else if (in_force(k, i) != NULL)
+		else
 			memcpy(keys->secret[keys->n++],
 			       k->held.secret[sign_keys_find(&k->held, in_force(k, i))],
 			       SIGN_SECRET);
@@ -86,12 +92,12 @@ keep(struct key_rotation *k, const uint8_t *secret)
 	struct sign_keys wanted = {0};
 	bool named = tree_signing_since(k->config.tree) > 0;
 
-	for (int i = 0; i < IN_FORCE; i++) {
-		const int at = in_force(k, i) ? sign_keys_find(&k->wanted, in_force(k, i)) : -1;
+	for (int i = 0; i < keys_in_force(k); i++) {
+		const int at = sign_keys_find(&k->wanted, in_force(k, i));
 
 		if (at >= 0)
 			add(&wanted, k->wanted.secret[at]);
-		else if (secret != NULL && in_force(k, i) != NULL &&
+		else if (secret != NULL &&
 		         memcmp(sign_public(secret), in_force(k, i), SIGN_PUBLIC) == 0)
 			add(&wanted, secret);
 	}
@@ -142,8 +148,8 @@ give(struct key_rotation *k, uint8_t to)
 {
 	server_io_log(k->config.io, SERVER_INFO,
 	              "replica %u asks for the cell's signing key, and gets it", to);
-	for (int i = 0; i < IN_FORCE; i++)
-		if (in_force(k, i) != NULL && !is_missing(k, i))
+	for (int i = 0; i < keys_in_force(k); i++)
+		if (!is_missing(k, i))
 			send_secret(k, to,
 			            k->held.secret[sign_keys_find(&k->held, in_force(k, i))]);
 }
@@ -180,8 +186,8 @@ is_sound(struct bytes key)
 static bool
 is_in_force(const struct key_rotation *k, const uint8_t public_key[SIGN_PUBLIC])
 {
-	for (int i = 0; i < IN_FORCE; i++)
-		if (in_force(k, i) != NULL && memcmp(in_force(k, i), public_key, SIGN_PUBLIC) == 0)
+	for (int i = 0; i < keys_in_force(k); i++)
+		if (memcmp(in_force(k, i), public_key, SIGN_PUBLIC) == 0)
 			return true;
 	return false;
 }
