@@ -9,8 +9,7 @@ struct shown_digits {
 	RB_ENTRY(shown_digits) link;
 	struct client_rights rights;
 	uint64_t session;
-	struct bytes user;  /* owned */
-	unsigned rotations; /* that there had been when they were shown last */
+	struct bytes user; /* owned */
 };
 
 static int
@@ -46,14 +45,11 @@ digits_shown(struct sim *s, uint64_t session, struct bytes user, const struct cl
 	if (d != NULL && !are_of(d, session, user, rights))
 		sim_fail(s, "session %lu is shown the check digits of other rights",
 		         (unsigned long)session);
-	if (d != NULL) {
-		d->rotations = s->model.keys.rotations;
+	if (d != NULL)
 		return;
-	}
 	d = memory_zero(1, sizeof *d);
 	d->rights = *rights;
 	d->session = session;
-	d->rotations = s->model.keys.rotations;
 	d->user = bytes_copy(user);
 	must(RB_INSERT(digits_tree, &s->history.digits, d) == NULL);
 }
@@ -78,12 +74,11 @@ is_forged(struct sim *s, const struct record *r)
 	        wire_op_node(&r->op) != r->through.node);
 }
 
+/* A master that has neither of the keys in force signs with one that is not. */
 bool
-digits_outdated(struct sim *s, const struct record *r)
+digits_doubtful(const struct sim *s, const struct record *r)
 {
-	const struct shown_digits *d = find(s, &r->through);
-
-	return r->through.rights != 0 && d != NULL && s->model.keys.rotations >= d->rotations + 2;
+	return r->through.rights != 0 && s->model.keys.rotations > 0;
 }
 
 bool
@@ -97,7 +92,7 @@ digits_allow(struct sim *s, const struct record *r, uint8_t had)
 {
 	if (is_forged(s, r))
 		return had == 0;
-	return had == r->through.rights || (had == 0 && digits_outdated(s, r));
+	return had == r->through.rights || (had == 0 && digits_doubtful(s, r));
 }
 
 void

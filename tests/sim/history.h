@@ -102,8 +102,8 @@ void digits_shown(struct sim *s, uint64_t session, struct bytes user,
 void digits_note(struct sim *s, struct record *r, struct bytes digits, const struct attr *attr);
 /* Does the request go through a handle with rights that were shown to its session and user? */
 bool digits_prove(struct sim *s, const struct record *r);
-/* Was the key rotated twice since they were shown? Then they may count for nothing. */
-bool digits_outdated(struct sim *s, const struct record *r);
+/* Was the key ever rotated? Then digits of before may count for nothing. */
+bool digits_doubtful(const struct sim *s, const struct record *r);
 /* May the request be in the log with these rights of its handle? */
 bool digits_allow(struct sim *s, const struct record *r, uint8_t had);
 void digits_free(struct history *h);

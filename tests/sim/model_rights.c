@@ -311,7 +311,7 @@ model_check_rights(struct sim *s, const struct record *r, const struct item *it,
 	if (r->op.code == OP_get_contents && (r->through.rights & RIGHT_READ) &&
 	    (r->cached || digits_prove(s, r)))
 		permitted |= model_principal(&s->model, session_of(s, r))[0] != '\0';
-	if (r->rc == RC_ACCES && digits_outdated(s, r))
+	if (r->rc == RC_ACCES && digits_doubtful(s, r))
 		return;
 	if (permitted == (r->rc == RC_ACCES))
 		sim_fail(s, "read %lu.%lu of %s for \"%.*s\" is answered %s, %s the right",
