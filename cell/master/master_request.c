@@ -6,6 +6,7 @@
 #include "cell/base/must.h"
 #include "cell/base/principal.h"
 #include "cell/master/check_digits.h"
+#include "cell/master/request_proof.h"
 #include "cell/master/internal.h"
 
 static int
@@ -541,28 +542,6 @@ receive(struct master *m, struct m_connection *c, struct m_session *s,
 	begin(m, s, r, op);
 }
 
-/* The rights that a handle had at its open are shown by its check digits. */
-static bool
-is_shown(struct master *m, const struct m_session *s, const struct msg_request *msg,
-         const struct op *op)
-{
-	const struct requester who = {.session = s->id, .user = msg->user};
-	const struct master_keys *keys = &m->config.keys;
-
-	if (msg->had == 0 || check_digits_genuine(keys->secret, keys->n, &who, wire_op_node(op),
-	                                          msg->had, msg->check))
-		return true;
-	M_TRACE(m, "request %" PRIu64 ".%" PRIu64 " has not the check digits of its handle", s->id,
-	        msg->number);
-	return false;
-}
-
-static bool
-has_ticket(struct master *m, const struct m_session *s, const struct op *op)
-{
-	return op->code != OP_acquire || m_lock_genuine(m, s, &op->acquire.acquire);
-}
-
 /* Rights that are not shown count for nothing: the request is decided by those that its subject has
  * now. The digits are forged, or the cell's key was rotated twice since. While this replica lacks a
  * key digits and ticket may be genuine: the client tries again. */
@@ -570,10 +549,10 @@ static void
 receive_shown(struct master *m, struct m_connection *c, const struct msg_request *msg,
               const struct op *op)
 {
-	const bool shown = is_shown(m, c->session, msg, op);
+	const bool shown = m_proof_of_rights(m, c->session, msg, op);
 	struct msg_request proved = *msg;
 
-	if (m->config.keys.incomplete && (!shown || !has_ticket(m, c->session, op))) {
+	if (m->config.keys.incomplete && (!shown || !m_proof_of_place(m, c->session, op))) {
 		refuse(m, c, msg->number, RC_OLD_EPOCH);
 		return;
 	}

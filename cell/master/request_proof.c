@@ -1,0 +1,25 @@
+#include "cell/master/request_proof.h"
+
+#include "cell/master/check_digits.h"
+#include "cell/master/internal.h"
+
+bool
+m_proof_of_rights(struct master *m, const struct m_session *s, const struct msg_request *msg,
+                  const struct op *op)
+{
+	const struct requester who = {.session = s->id, .user = msg->user};
+	const struct master_keys *keys = &m->config.keys;
+
+	if (msg->had == 0 || check_digits_genuine(keys->secret, keys->n, &who, wire_op_node(op),
+	                                          msg->had, msg->check))
+		return true;
+	M_TRACE(m, "request %" PRIu64 ".%" PRIu64 " has not the check digits of its handle", s->id,
+	        msg->number);
+	return false;
+}
+
+bool
+m_proof_of_place(struct master *m, const struct m_session *s, const struct op *op)
+{
+	return op->code != OP_acquire || m_lock_genuine(m, s, &op->acquire.acquire);
+}

@@ -1,0 +1,17 @@
+/* A request proves two things by codes that only a replica can make: the rights that its handle had
+ * at the open, and its place in a queue. */
+#ifndef LSFS_MASTER_REQUEST_PROOF_H
+#define LSFS_MASTER_REQUEST_PROOF_H
+
+#include "cell/wire/codec.h"
+
+struct master;
+struct m_session;
+
+/* True when the rights of a handle are shown by their check digits, or none are claimed. */
+bool m_proof_of_rights(struct master *m, const struct m_session *s, const struct msg_request *msg,
+                       const struct op *op);
+/* True when a master gave the acquire its ticket, or it is no acquire. */
+bool m_proof_of_place(struct master *m, const struct m_session *s, const struct op *op);
+
+#endif
