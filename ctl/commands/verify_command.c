@@ -25,7 +25,8 @@ verify(const struct ctl *ctl, const char *text)
 	}
 	if (!sequencer_verify(&s, cell_file.signing_public) &&
 	    !(cell_file.has_former && sequencer_verify(&s, cell_file.former_public))) {
-		log_error("%s: not signed by cell %s", text, cell_file.name);
+		log_error("%s: not signed by cell %s with a key that %s names", text,
+		          cell_file.name, path);
 		return CTL_FAILED;
 	}
 	return CTL_OK;

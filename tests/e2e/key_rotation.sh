@@ -8,7 +8,8 @@ conf=$cell/dc1.conf
 verify() { "$LSCTL" verify --cell "$1" "$2"; }
 # forged FILE NAME: the sequencer of that name is not signed by a key that the cell file names.
 forged() {
-	one_line 1 "not signed by cell dc1" "$LSCTL" verify --cell "$1" "$(cat "$work/$2")"
+	one_line 1 "not signed by cell dc1 with a key that $1 names" \
+		"$LSCTL" verify --cell "$1" "$(cat "$work/$2")"
 }
 check() { [ "$(limit 10 "$LSCTL" check "$1")" = valid ]; }
 keys_in() { sed -n 's/^\(former_\)\?signing_key = //p' "$1" | xargs; }
