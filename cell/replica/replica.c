@@ -280,7 +280,7 @@ apply_next(struct replica *r)
 	if (r->mastership.serving) {
 		master_applied(r->master, r_clock(r), index, out, &r->master_update);
 		r_absorb_master(r);
-		if (r->admin.n > 0 || r->members.changing)
+		if (r->admin.n > 0 || r->admin.rotating || r->members.changing)
 			r_admin_applied(r, out);
 	}
 	if (index % r->divergence.every == 0)
