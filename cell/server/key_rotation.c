@@ -278,8 +278,7 @@ key_rotation_peer(struct key_rotation *k, uint8_t from, bool member, bool master
 
 /* ---- events ---- */
 
-/* A replica without the newest key signs with the former one, which a rotation puts out of force.
- */
+/* A replica without the newest key signs with the former one, which a rotation would end. */
 void
 key_rotation_begin(struct key_rotation *k)
 {

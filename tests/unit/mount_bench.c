@@ -250,20 +250,7 @@ bench_answer_behind(struct bench *b)
 static struct attr *
 result_attr(struct result *r)
 {
-	switch (r->kind) {
-	case RESULT_attr:
-		return &r->attr.attr;
-	case RESULT_created:
-		return &r->created.attr;
-	case RESULT_contents:
-		return &r->contents.attr;
-	case RESULT_listing:
-		return &r->listing.attr;
-	case RESULT_renamed:
-		return &r->renamed.attr;
-	default:
-		return NULL;
-	}
+	return r->kind == RESULT_listing ? &r->listing.attr : (struct attr *)wire_result_attr(r);
 }
 
 void

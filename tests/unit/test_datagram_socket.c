@@ -45,20 +45,6 @@ is_last(const struct side *s, uint64_t sequence)
 	return same;
 }
 
-/* A socket of another process, connected to the server's port. */
-static int
-stranger(void)
-{
-	struct sockaddr_in address = {.sin_family = AF_INET};
-	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-
-	address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-	address.sin_port = htons((uint16_t)transport_port(p.server.transport));
-	assert_true(fd >= 0);
-	assert_int_equal(connect(fd, (struct sockaddr *)&address, sizeof address), 0);
-	return fd;
-}
-
 static bool
 is_answered(int fd)
 {
@@ -124,7 +110,7 @@ PAIR_TEST(test_strangers)
 
 	p.server.echo = true;
 	open_both();
-	fd = stranger();
+	fd = knock_by(SOCK_DGRAM);
 	send_from_client(1);
 	UNTIL(&p, p.client.datagrams_n == 1);
 	spied = transport_find(p.client.transport, p.client.conn)->datagrams;

@@ -176,14 +176,20 @@ frame_of(size_t len, uint64_t seed)
 }
 
 int
-knock(void)
+knock_by(int type)
 {
 	struct sockaddr_in address = {.sin_family = AF_INET};
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	int fd = socket(AF_INET, type | SOCK_CLOEXEC, 0);
 
 	address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
 	address.sin_port = htons((uint16_t)transport_port(p.server.transport));
 	assert_true(fd >= 0);
 	assert_int_equal(connect(fd, (struct sockaddr *)&address, sizeof address), 0);
 	return fd;
+}
+
+int
+knock(void)
+{
+	return knock_by(SOCK_STREAM);
 }
