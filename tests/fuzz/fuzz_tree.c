@@ -3,9 +3,8 @@
  */
 #include "tests/fuzz/fuzz.h"
 
-#include "cell/base/must.h"
 #include "cell/tree/tree.h"
-#include "cell/wire/codec.h"
+#include "tests/fuzz/entry.h"
 
 static void
 apply(struct tree *t, struct bytes payload)
@@ -19,17 +18,10 @@ apply(struct tree *t, struct bytes payload)
 static void
 apply_op(struct tree *t, uint64_t session, const struct op *op)
 {
-	struct buffer encoded = BUFFER(LIMIT_ENTRY), commands = encoded, payload = encoded;
-	struct command command = {.stamp_ns = 1, .session = session};
+	struct buffer payload = BUFFER(LIMIT_ENTRY);
 
-	wire_put_op(&encoded, op);
-	command.op = buffer_view(&encoded);
-	wire_put_command(&commands, &command);
-	wire_put_entry(&payload, &(struct entry){.commands = {buffer_view(&commands), 1}});
-	must(!encoded.failed && !commands.failed && !payload.failed);
+	fuzz_put_entry(&payload, session, op);
 	apply(t, buffer_view(&payload));
-	buffer_free(&encoded);
-	buffer_free(&commands);
 	buffer_free(&payload);
 }
 

@@ -4,8 +4,7 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
-#include "cell/base/must.h"
-#include "cell/wire/codec.h"
+#include "tests/fuzz/entry.h"
 
 /* As the targets make them: the first session, and its file. */
 enum { SESSION = 5, NODE = 6 };
@@ -74,18 +73,12 @@ static const struct op operations[] = {
 static void
 put_entry(struct buffer *input, uint64_t session, const struct op *op)
 {
-	struct buffer encoded = BUFFER(LIMIT_ENTRY), commands = encoded, payload = encoded;
-	struct command command = {.stamp_ns = 1, .session = session};
+	struct buffer payload = BUFFER(LIMIT_ENTRY);
 
-	wire_put_op(&encoded, op);
-	command.op = buffer_view(&encoded);
-	wire_put_command(&commands, &command);
-	wire_put_entry(&payload, &(struct entry){.commands = {buffer_view(&commands), 1}});
+	fuzz_put_entry(&payload, session, op);
 	buffer_put_u8(input, (uint8_t)(payload.len >> 8));
 	buffer_put_u8(input, (uint8_t)payload.len);
 	buffer_put_bytes(input, buffer_view(&payload));
-	buffer_free(&encoded);
-	buffer_free(&commands);
 	buffer_free(&payload);
 }
 
