@@ -544,8 +544,8 @@ receive(struct master *m, struct m_connection *c, struct m_session *s,
 
 /* Rights that are not shown count for nothing: the request is decided by those that its subject has
  * now. The digits are forged, or the cell's key was rotated twice since. While this replica lacks a
- * key digits and ticket may be genuine: the client comes again, and the barrier waits for it, because
- * what it sent behind this request says that it has presented its waits. */
+ * key digits and ticket may be genuine: the client comes again, and the barrier waits for it,
+ * because what it sent behind this request says that it has presented its waits. */
 static void
 receive_shown(struct master *m, struct m_connection *c, const struct msg_request *msg,
               const struct op *op)

@@ -414,7 +414,8 @@ px_on_heartbeat(struct px *px, uint8_t from, const struct msg_heartbeat *m)
 	                                              .durable_applied = px_applied_reported(px),
 	                                              .full = px->full,
 	                                              .own = px_mark_durable(px),
-	                                              .minor = px->config.minor}});
+	                                              .minor = px->config.minor,
+	                                              .keys = px->keys}});
 }
 
 /* The sender is no longer master, so the grant to it is void. The replica that it names becomes a

@@ -111,6 +111,7 @@ struct peer {
 	mono_t answered_at; /* when it last answered this master */
 	bool full;          /* its disk is full */
 	uint32_t minor;     /* version that it speaks */
+	uint64_t keys;      /* its px_set_keys */
 	uint64_t copy;      /* the slot of the state that it reads a copy of: it will need the
 	                     * entries behind that; 0: it reads none */
 };
@@ -238,6 +239,7 @@ struct px {
 	struct px_update *out; /* of the current step */
 	uint64_t write;        /* the last number given to an update */
 	bool full;             /* the disk of this replica is full */
+	uint64_t keys;         /* of px_set_keys */
 	struct px_status status;
 	struct log_window log;
 

@@ -521,6 +521,12 @@ px_members(const struct px *px)
 	return &px->group.members;
 }
 
+void
+px_set_keys(struct px *px, uint64_t since)
+{
+	px->keys = since;
+}
+
 bool
 px_progress(const struct px *px, uint8_t id, struct px_progress *progress)
 {
@@ -531,9 +537,14 @@ px_progress(const struct px *px, uint8_t id, struct px_progress *progress)
 		member = member || px->group.members.list[i].id == id;
 	if (px->candidate.role != PX_MASTER || !member)
 		return false;
-	*progress = (struct px_progress){p->match, p->applied, p->answered_at, p->full, p->minor};
+	*progress =
+	    (struct px_progress){p->match, p->applied, p->answered_at, p->full, p->minor, p->keys};
 	if (id == px->config.self)
-		*progress = (struct px_progress){px->acceptor.durable, px->learner.applied, px->now,
-		                                 px->full, px->config.minor};
+		*progress = (struct px_progress){px->acceptor.durable,
+		                                 px->learner.applied,
+		                                 px->now,
+		                                 px->full,
+		                                 px->config.minor,
+		                                 px->keys};
 	return true;
 }

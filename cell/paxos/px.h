@@ -237,12 +237,16 @@ enum replica_condition px_condition(const struct px *px);
 /* A replica from which a copy of the state is to be fetched, because this replica needs entries
  * that are trimmed there; 0: none. */
 uint8_t px_behind(const struct px *px);
+/* This replica has the signing keys that the entry of this index has brought in on its disk; 0:
+ * none has, or it lacks them. The master is told. */
+void px_set_keys(struct px *px, uint64_t since);
 /* A master's record of another member's progress. */
 struct px_progress {
 	uint64_t match, applied; /* durable in its log, in its state.db */
 	mono_t answered_at;      /* when it last answered this master; {INT64_MIN}: never */
 	bool full;
 	uint32_t minor; /* version that it speaks; 0 before it has told */
+	uint64_t keys;  /* its px_set_keys */
 };
 /* Reads that record; false when the id is no member's. */
 bool px_progress(const struct px *px, uint8_t id, struct px_progress *progress);

@@ -279,6 +279,7 @@ px_on_heartbeat_reply(struct px *px, uint8_t from, const struct msg_heartbeat_re
 	p->answered_at = px->now;
 	p->full = m->full;
 	p->minor = m->minor;
+	p->keys = m->keys;
 	if (m->durable_applied > p->applied)
 		p->applied = m->durable_applied;
 	matches(px, p, m->durable);

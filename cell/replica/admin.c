@@ -55,6 +55,14 @@ conclude(struct replica *r, struct admin_request *o, enum rc rc, uint64_t id, co
 
 /* ---- decisions ---- */
 
+/* A new signing key is on the disks of a majority: of the members as they are until its entry takes
+ * effect. */
+bool
+r_members_may_change(const struct replica *r)
+{
+	return !r_member_list_changing(r) && !r->admin.rotating;
+}
+
 /* The command is decided again until the list has the change, or can't have it. */
 static void
 admin_members(struct replica *r, struct admin_request *o)
@@ -63,7 +71,7 @@ admin_members(struct replica *r, struct admin_request *o)
 	struct member_view view;
 	struct member_verdict v;
 
-	if (r_member_list_changing(r))
+	if (!r_members_may_change(r))
 		return;
 	r_member_list_view(r, &view);
 	view.asked = o->since;
@@ -337,17 +345,13 @@ session_ended(struct replica *r, uint64_t id)
 }
 
 static void
-conclude_rotations(struct replica *r, enum rc rc)
+conclude_rotations(struct replica *r, enum rc rc, const char *why)
 {
 	struct admin_request *o, *next;
 
 	TAILQ_FOREACH_SAFE(o, &r->admin.requests, entry, next) {
 		if (o->under_way && o->asked.what == OPERATION_ROTATE_KEY)
-			conclude(r, o, rc, 0,
-			         rc == RC_OK ? ""
-			         : rc == RC_IO
-			             ? "the master can't store a new signing key, or lacks one"
-			             : "another signing key came first");
+			conclude(r, o, rc, 0, why);
 	}
 }
 
@@ -359,7 +363,10 @@ r_admin_keys(struct replica *r, struct bytes keys)
 	                                     {keys.data + keys.len / 2, keys.len / 2}}};
 
 	if (keys.len == 0) {
-		conclude_rotations(r, RC_IO);
+		conclude_rotations(r, RC_IO,
+		                   "the master can't store a new signing key, or lacks one");
+	} else if (r_member_list_changing(r)) {
+		conclude_rotations(r, RC_BUSY, "the members have changed: try again");
 	} else if (r_is_master(r)) {
 		r->admin.rotating = true;
 		r_propose(r, &op);
@@ -370,6 +377,8 @@ void
 replica_set_keys(struct replica *r, const struct master_keys *keys)
 {
 	master_set_keys(r->master, keys);
+	r->admin.keys = keys->since;
+	px_set_keys(r->px, keys->since);
 }
 
 static bool
@@ -394,7 +403,7 @@ look_at_answer(struct replica *r, enum op_code op, enum rc rc)
 {
 	if (op == OP_rotate_key) {
 		r->admin.rotating = false;
-		conclude_rotations(r, rc);
+		conclude_rotations(r, rc, rc == RC_OK ? "" : "another signing key came first");
 	} else if (op == OP_set_members) {
 		r_member_list_settled(r);
 	} else if (op == OP_set_setting || op == OP_add_principal || op == OP_remove_principal ||

@@ -78,6 +78,7 @@ struct admin_requests {
 	size_t n;
 	bool rotating;          /* another signing key is proposed, and not decided yet */
 	struct bytes first_key; /* of the administrator in the cell file; owned */
+	uint64_t keys;          /* see master_keys.since */
 };
 
 /* replica_settings.c */
@@ -213,6 +214,8 @@ void r_admin_init(struct replica *r, struct bytes admin_key);
 void r_admin_command(struct replica *r, uint64_t conn, const struct msg_operate *m);
 /* A majority has a new signing key, which can be put in force (REPLICA_KEYS). */
 void r_admin_keys(struct replica *r, struct bytes keys);
+/* No list of the members and no signing key is on its way, so that another list may be proposed. */
+bool r_members_may_change(const struct replica *r);
 /* Decides all commands that can be decided now. */
 void r_admin_go_on(struct replica *r);
 /* Answers the commands that an applied entry has decided; while this replica serves as master. */

@@ -272,7 +272,7 @@ promote_learner(struct replica *r, struct member_view *m)
 {
 	struct member_verdict v;
 
-	if (r_member_list_changing(r))
+	if (!r_members_may_change(r))
 		return;
 	v = member_rules_promote(m);
 	if (v.rc == RC_OK && r_member_list_propose(r, m))

@@ -116,6 +116,7 @@ r_member_list_view(const struct replica *r, struct member_view *m)
 	    .asked = mono_add(r->now, (span_t){-lease.ns}),
 	    .lease = lease,
 	    .minor = r_settings_minor(r),
+	    .keys = tree_signing_since(r->tree),
 	};
 	while (tree_member_after(r->tree, member.id, &member)) {
 		struct member_view_item *of = &m->list[m->n++];
@@ -127,7 +128,8 @@ r_member_list_view(const struct replica *r, struct member_view *m)
 			                                    .applied = r->disk.saved,
 			                                    .answered_at = r->now,
 			                                    .full = r->disk.full,
-			                                    .minor = r->config.paxos.minor};
+			                                    .minor = r->config.paxos.minor,
+			                                    .keys = r->admin.keys};
 		else if (!px_progress(r->px, member.id, &of->progress))
 			of->progress = (struct px_progress){.answered_at = {INT64_MIN}};
 	}

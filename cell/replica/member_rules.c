@@ -157,6 +157,29 @@ majority_lives(const struct member_view *m, struct member_verdict *v)
 	return false;
 }
 
+static bool
+has_keys(const struct member_view *m, const struct member_view_item *of)
+{
+	return of->progress.keys >= m->keys;
+}
+
+/* True if a majority of the voters has the newest signing key, which is nowhere but on their disks.
+ * Otherwise the verdict has the reason once they had time to get it. */
+static bool
+majority_has_keys(const struct member_view *m, struct member_verdict *v)
+{
+	const int voters = count(m, MEMBER_VOTER), having = count_voters(m, has_keys);
+
+	if (having > voters / 2)
+		return true;
+	v->rc = RC_BUSY;
+	if (mono_before(m->now, mono_add(m->asked, (span_t){SILENT_LEASES * m->lease.ns})))
+		return false;
+	say(v->why, "%d of %d voters would have the newest signing key", having, voters);
+	v->rc = RC_INVAL;
+	return false;
+}
+
 /* ---- adding ---- */
 
 static bool
@@ -265,7 +288,7 @@ member_rules_remove(struct member_view *m, uint64_t id)
 		return v;
 	}
 	of->member.role = MEMBER_REMOVED;
-	v.changed = role == MEMBER_LEARNER || majority_lives(m, &v);
+	v.changed = role == MEMBER_LEARNER || (majority_lives(m, &v) && majority_has_keys(m, &v));
 	if (!v.changed)
 		of->member.role = role;
 	return v;
@@ -276,7 +299,7 @@ member_rules_remove(struct member_view *m, uint64_t id)
 static bool
 has_caught_up(const struct member_view *m, const struct member_view_item *of)
 {
-	return answered_within(m, of, m->lease) && !of->progress.full &&
+	return answered_within(m, of, m->lease) && !of->progress.full && has_keys(m, of) &&
 	       of->progress.minor >= m->minor && of->progress.match + CAUGHT_UP_LOG >= m->chosen &&
 	       of->progress.applied > 0 && of->progress.applied + CAUGHT_UP_STATE >= m->chosen;
 }

@@ -167,6 +167,7 @@ distort(struct sim *s, int to, struct message *m, struct buffer *packed)
 	case MSG_heartbeat_reply:
 		m->heartbeat_reply.own = mark_of(s, anybody(s));
 		m->heartbeat_reply.full = rng_chance(&s->liar.rng, 200);
+		m->heartbeat_reply.keys = rng_next(&s->liar.rng);
 		return true;
 	case MSG_welcome:
 		m->welcome.verdict = (uint8_t)rng_below(&s->liar.rng, VERDICTS);

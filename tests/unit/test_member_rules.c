@@ -224,6 +224,22 @@ TEST(test_remove_under_a_new_master)
 	       "replica 3 has not answered yet: 1 of 2 voters would remain");
 }
 
+/* The remaining majority has the newest signing key, or is given time to get it. */
+TEST(test_remove_keeps_the_newest_key)
+{
+	struct member_view m = cell("vvv", 1);
+
+	m.keys = 70;
+	m.list[0].progress.keys = m.list[1].progress.keys = 70;
+	expect(member_rules_remove(&m, 2), RC_BUSY, "");
+	m.asked = mono_add(now, span_ms(-4 * LEASE_MS));
+	expect(member_rules_remove(&m, 2), RC_INVAL,
+	       "1 of 2 voters would have the newest signing key");
+	assert_int_equal(role(&m, 2), MEMBER_VOTER);
+	m.list[2].progress.keys = 75;
+	assert_true(member_rules_remove(&m, 2).changed);
+}
+
 /* ---- promoting ---- */
 
 TEST(test_promote)
@@ -252,6 +268,18 @@ TEST(test_promote)
 	assert_int_equal(member_rules_promote(&m).rc, RC_NOENT);
 	m.chosen = 10000;
 	m.list[3].progress.applied = 10000 - 4096; /* what is durable there is told late */
+	assert_int_equal(member_rules_promote(&m).id, 4);
+}
+
+/* The newest signing key is on disks only: those with a vote have it. */
+TEST(test_promote_with_the_newest_key)
+{
+	struct member_view m = cell("vvvl", 1);
+
+	m.keys = 70;
+	m.list[3].progress.keys = 69;
+	assert_int_equal(member_rules_promote(&m).rc, RC_NOENT);
+	m.list[3].progress.keys = 70;
 	assert_int_equal(member_rules_promote(&m).id, 4);
 }
 

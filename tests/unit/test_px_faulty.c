@@ -194,7 +194,7 @@ say_anything(struct cell *c, int to, struct ballot asked, bool of_entries)
 	case MSG_heartbeat_reply:
 		m.heartbeat_reply = (struct msg_heartbeat_reply){
 			b, number(9), number(last), number(last), number(last), 0, some_mark(px),
-			(uint32_t)number(0)};
+			(uint32_t)number(0), number(last)};
 		break;
 	case MSG_fetch:
 		m.fetch = (struct msg_fetch){b, number(0), number(last), (uint8_t)number(0)};
