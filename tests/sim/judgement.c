@@ -201,7 +201,15 @@ add_read(struct calls *c, const struct record *r, struct call call)
 	calls_add(c, call);
 }
 
-/* An acquire that was queued took effect, if it did, later than its answer. */
+/* An acquire that was queued took effect, if it did, later than its answer; so did one that was
+ * given up as its grant was under way, and that grant ends with the cancel. */
+static bool
+is_open(const struct record *r)
+{
+	return r->settled == 0 || r->rc == RC_QUEUED ||
+	       (r->op.code == OP_acquire && r->rc == RC_INTR);
+}
+
 static void
 add_record(struct calls *c, const struct record *r)
 {
@@ -215,7 +223,7 @@ add_record(struct calls *c, const struct record *r)
 	    .end = r->settled,
 	};
 
-	if (r->settled == 0 || r->rc == RC_QUEUED)
+	if (is_open(r))
 		return;
 	if ((read ? r->index : r->executed) != 0)
 		call.place = place_of(read ? r->index : r->executed, read ? LAST : 0);
