@@ -510,14 +510,14 @@ answer_name(struct cache *c, const struct op_lookup *o, struct bytes user, struc
 }
 
 static bool
-answer_contents(struct cache *c, const struct op_get_contents *o, struct bytes user, unsigned had,
-                struct cache_answer *a)
+answer_contents(struct cache *c, const struct op_get_contents *o, struct bytes user,
+                unsigned handle_rights, struct cache_answer *a)
 {
 	struct cache_entry *e = entry_find(c, o->node);
 	struct attr attr;
 
-	if (!answer_attr(c, e, user, RIGHT_READ & ~had, a, &attr) || e->contents.len == 0 ||
-	    e->content_generation != attr.content_generation)
+	if (!answer_attr(c, e, user, RIGHT_READ & ~handle_rights, a, &attr) ||
+	    e->contents.len == 0 || e->content_generation != attr.content_generation)
 		return false;
 	must(wire_get_result(RESULT_contents, e->contents, &a->result) == RC_OK);
 	a->result.contents.attr = attr;
@@ -560,7 +560,7 @@ cache_has(const struct cache *c, uint64_t node)
 }
 
 bool
-cache_answer(struct cache *c, const struct op *op, struct bytes user, unsigned had,
+cache_answer(struct cache *c, const struct op *op, struct bytes user, unsigned handle_rights,
              struct cache_answer *a)
 {
 	*a = (struct cache_answer){.rc = RC_OK, .result.kind = wire_op_result(op->code)};
@@ -571,7 +571,7 @@ cache_answer(struct cache *c, const struct op *op, struct bytes user, unsigned h
 		return answer_attr(c, entry_find(c, op->get_attr.node), user, 0, a,
 		                   &a->result.attr.attr);
 	case OP_get_contents:
-		return answer_contents(c, &op->get_contents, user, had, a);
+		return answer_contents(c, &op->get_contents, user, handle_rights, a);
 	case OP_get_listing:
 		return answer_listing(c, &op->get_listing, user, a);
 	default:

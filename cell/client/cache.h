@@ -68,7 +68,7 @@ struct cache_answer {
 
 /* Answers the read of this user (empty: of the principal itself), which had these rights at the
  * open of its handle; false if the cache can't. */
-bool cache_answer(struct cache *c, const struct op *op, struct bytes user, unsigned had,
+bool cache_answer(struct cache *c, const struct op *op, struct bytes user, unsigned handle_rights,
                   struct cache_answer *a);
 /* True if attributes of the node are cached, and were read at `index` or before. */
 bool cache_knows(const struct cache *c, uint64_t node, uint64_t index);

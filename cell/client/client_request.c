@@ -124,7 +124,7 @@ request_send(struct client *c, const struct client_request *r)
 	            .op = r->op,
 	            .generation = client_caching_generation(c),
 	            .user = r->user,
-	            .had = r->opened.rights,
+	            .handle_rights = r->opened.rights,
 	        },
 	};
 

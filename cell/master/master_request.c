@@ -160,7 +160,7 @@ request_new(struct master *m, struct m_session *s, const struct msg_request *msg
 	struct m_request *r = memory_zero(1, sizeof *r);
 
 	r->session = s;
-	r->requester = (struct requester){s->id, bytes_copy(msg->user), msg->had};
+	r->requester = (struct requester){s->id, bytes_copy(msg->user), msg->handle_rights};
 	r->number = msg->number;
 	r->below = msg->below;
 	r->guard = msg->guard;
@@ -560,7 +560,7 @@ receive_shown(struct master *m, struct m_connection *c, const struct msg_request
 		return;
 	}
 	if (!shown)
-		proved.had = 0;
+		proved.handle_rights = 0;
 	receive(m, c, c->session, &proved, op);
 }
 

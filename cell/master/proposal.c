@@ -81,7 +81,7 @@ m_propose_request(struct master *m, const struct m_session *s, const struct m_re
 	    .guard = r->guard,
 	    .op = r->op,
 	    .user = r->requester.user,
-	    .had = r->requester.had,
+	    .handle_rights = r->requester.handle_rights,
 	};
 
 	must(r->number != 0);

@@ -10,8 +10,9 @@ m_proof_of_rights(struct master *m, const struct m_session *s, const struct msg_
 	const struct requester who = {.session = s->id, .user = msg->user};
 	const struct master_keys *keys = &m->config.keys;
 
-	if (msg->had == 0 || check_digits_genuine(keys->secret, keys->n, &who, wire_op_node(op),
-	                                          msg->had, msg->check))
+	if (msg->handle_rights == 0 ||
+	    check_digits_genuine(keys->secret, keys->n, &who, wire_op_node(op), msg->handle_rights,
+	                         msg->check))
 		return true;
 	M_TRACE(m, "request %" PRIu64 ".%" PRIu64 " has not the check digits of its handle", s->id,
 	        msg->number);

@@ -111,8 +111,8 @@ queue_free(struct inbox *in, struct inbox_queue *q)
 	free(q);
 	if (--p->connections > 0)
 		return;
-	if (in->last == p)
-		in->last = NULL;
+	if (in->latest_principal == p)
+		in->latest_principal = NULL;
 	RB_REMOVE(inbox_principals, &in->principals, p);
 	free(p);
 }
@@ -150,7 +150,7 @@ inbox_init(struct inbox *in, unsigned budget)
 	RB_INIT(&in->queues);
 	RB_INIT(&in->principals);
 	TAILQ_INIT(&in->turns);
-	in->last_at = in->other_at = (mono_t){INT64_MIN}; /* long ago */
+	in->latest_at = in->latest_of_others_at = (mono_t){INT64_MIN}; /* long ago */
 }
 
 void
@@ -212,9 +212,9 @@ budget_end(const struct inbox_principal *p)
 
 /* When the principal, whose budget is used up, has another one, or need not have any. */
 static mono_t
-renewal(const struct inbox *in, const struct inbox_principal *p)
+budget_free_at(const struct inbox *in, const struct inbox_principal *p)
 {
-	const mono_t other = in->last == p ? in->other_at : in->last_at;
+	const mono_t other = in->latest_principal == p ? in->latest_of_others_at : in->latest_at;
 
 	return mono_min(budget_end(p), mono_add(other, span_ms(INBOX_SHARED_MS)));
 }
@@ -222,7 +222,7 @@ renewal(const struct inbox *in, const struct inbox_principal *p)
 static bool
 in_budget(const struct inbox *in, const struct inbox_principal *p, mono_t now)
 {
-	return p->handled < in->budget || mono_reached(now, renewal(in, p));
+	return p->handled < in->budget || mono_reached(now, budget_free_at(in, p));
 }
 
 bool
@@ -248,10 +248,10 @@ inbox_charge(struct inbox *in, uint64_t conn, mono_t now, size_t under_way)
 	}
 	if (p->waiting + under_way >= INBOX_FREE)
 		p->handled++;
-	if (in->last != p)
-		in->other_at = in->last_at;
-	in->last = p;
-	in->last_at = now;
+	if (in->latest_principal != p)
+		in->latest_of_others_at = in->latest_at;
+	in->latest_principal = p;
+	in->latest_at = now;
 }
 
 mono_t
@@ -262,7 +262,7 @@ inbox_deadline(const struct inbox *in, mono_t now)
 
 	TAILQ_FOREACH(p, &in->turns, turn)
 		if (!in_budget(in, p, now))
-			first = mono_min(first, renewal(in, p));
+			first = mono_min(first, budget_free_at(in, p));
 	return first;
 }
 

@@ -32,8 +32,10 @@ struct inbox {
 	struct inbox_principals principals; /* by key */
 	struct inbox_turns turns;           /* those of whose frames some wait */
 	size_t bytes;                       /* of all waiting frames */
-	const struct inbox_principal *last; /* whose frame was handled last; NULL: nobody's */
-	mono_t last_at, other_at;           /* then; and when one of another was, before */
+	/* The principal whose frame was handled last, NULL: none or it has gone; the time of that;
+	 * and when a frame of any other principal was handled last. */
+	const struct inbox_principal *latest_principal;
+	mono_t latest_at, latest_of_others_at;
 };
 
 /* `budget`: frames of a principal in INBOX_BUDGET_MS. */

@@ -20,8 +20,8 @@ struct key_rotation {
 	bool introducing;
 	uint8_t next[SIGN_PUBLIC];          /* the key that is being introduced */
 	bool kept_by[LIMIT_REPLICA_ID + 1]; /* members that have it on disk */
-	uint8_t answer_to;                  /* a member waits for an answer; 0: none does */
-	uint8_t answer[SIGN_PUBLIC];        /* until this key is on disk */
+	uint8_t confirm_to;                 /* a member waits for a confirmation; 0: none does */
+	uint8_t to_confirm[SIGN_PUBLIC];    /* of this key, once it is on disk */
 	mono_t send, ask;
 };
 
@@ -206,8 +206,8 @@ take(struct key_rotation *k, uint8_t from, bool master, struct bytes key)
 	} else if (has(&k->held, public_key)) {
 		confirm(k, from, public_key);
 	} else if (master || is_in_force(k, public_key)) {
-		k->answer_to = from;
-		memcpy(k->answer, public_key, SIGN_PUBLIC);
+		k->confirm_to = from;
+		memcpy(k->to_confirm, public_key, SIGN_PUBLIC);
 		if (!has(&k->wanted, public_key))
 			keep(k, key.data);
 	}
@@ -329,9 +329,9 @@ key_rotation_written(struct key_rotation *k, bool ok)
 		k->wanted = k->held;
 	if (k->introducing && !has(&k->wanted, k->next))
 		conclude(k, false);
-	if (k->answer_to != 0 && has(&k->held, k->answer)) {
-		confirm(k, k->answer_to, k->answer);
-		k->answer_to = 0;
+	if (k->confirm_to != 0 && has(&k->held, k->to_confirm)) {
+		confirm(k, k->confirm_to, k->to_confirm);
+		k->confirm_to = 0;
 	}
 	k->config.changed(k->config.user);
 	count(k);

@@ -212,7 +212,7 @@ apply_command(struct execution *x, const struct tree_command *decoded)
 	x->keys = changes_bound_end(c, op) ? &c->keys : NULL;
 	x->stamp_ns = c->stamp_ns;
 	x->session = NULL;
-	x->requester = (struct requester){c->session, c->user, c->had};
+	x->requester = (struct requester){c->session, c->user, c->handle_rights};
 	x->who = acl_subject(x->tree, &x->requester);
 	if (c->session != 0) {
 		x->session = session_live(x->tree, c->session);

@@ -210,7 +210,7 @@ all_listed(const struct wire_list *keys, const struct footprint *f)
 bool
 changes_are_declared(const struct tree *t, const struct command *c, const struct op *op)
 {
-	const struct requester who = {c->session, c->user, c->had};
+	const struct requester who = {c->session, c->user, c->handle_rights};
 	struct footprint f = {0};
 	bool declared;
 

@@ -32,11 +32,11 @@ needed(enum op_code code)
 /* Access to contents is checked at the open of a handle, which keeps its rights for as long as the
  * principal is one. */
 static bool
-had(const struct requester *requester, const struct subject *who, const struct op *op)
+handle_allows(const struct requester *requester, const struct subject *who, const struct op *op)
 {
 	return (op->code == OP_get_contents || op->code == OP_set_contents ||
 	        op->code == OP_append) &&
-	       (requester->had & needed(op->code)) != 0 && who->principal.len > 0;
+	       (requester->handle_rights & needed(op->code)) != 0 && who->principal.len > 0;
 }
 
 static bool
@@ -112,7 +112,7 @@ tree_permits(const struct tree *t, const struct requester *requester, const stru
 	case OP_acquire:
 		return may_acquire(t, requester->session, &who, &op->acquire.acquire);
 	default:
-		return needed(op->code) == 0 || had(requester, &who, op) ||
+		return needed(op->code) == 0 || handle_allows(requester, &who, op) ||
 		       has(t, node_find(t, wire_op_node(op)), &who, needed(op->code));
 	}
 }

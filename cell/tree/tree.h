@@ -28,8 +28,8 @@ void tree_set_ending(struct tree *t, size_t pieces);
 /* The session that requests an operation, and the user of its principal for whom it acts. */
 struct requester {
 	uint64_t session;
-	struct bytes user; /* empty: the principal itself */
-	uint8_t had;       /* rights on the node of the operation, when it was opened */
+	struct bytes user;     /* empty: the principal itself */
+	uint8_t handle_rights; /* rights on the node of the operation, when it was opened */
 };
 
 /* That to which an ACL file gives a right: a principal or, with a user, one of its users. */

@@ -98,7 +98,7 @@ enum { WIRE_MINOR = 0 };
 	F(list, keys, node_key) /* in ascending order */  \
 	F(guard, guard, 0)  /* of the request: while it is stale the command takes no effect */   \
 	F(text, user, LIMIT_PRINCIPAL) /* of the request; of a grant: of its acquire */           \
-	F(u8, had, 0) /* rights at the open of a handle, which the master has verified */
+	F(u8, handle_rights, 0) /* rights at the open of a handle, which the master has verified */
 
 /* One acquire, as a session requests it and as the queue's grant repeats it. */
 #define WIRE_acquire(F)                                                                       \
@@ -434,7 +434,7 @@ enum { WIRE_MINOR = 0 };
 	F(list, dropped, node_key) /* dropped from it for this request; in ascending order */  \
 	F(guard, guard, 0) /* RC_GUARD unless this acquisition is held */                         \
 	F(text, user, LIMIT_PRINCIPAL) /* acts as PRINCIPAL/USER; empty: as the principal */      \
-	F(u8, had, 0) F(bytes, check, LIMIT_CHECK) /* rights, with the digits of their reply */
+	F(u8, handle_rights, 0) F(bytes, check, LIMIT_CHECK) /* rights, with the digits of their reply */
 #define WIRE_msg_reply(F)                                                                     \
 	F(u64, number, 0) F(u8, rc, 0)                                                            \
 	F(u64, index, 0)   /* log index at which it took effect or was read */                    \

@@ -88,11 +88,11 @@ digits_prove(struct sim *s, const struct record *r)
 }
 
 bool
-digits_allow(struct sim *s, const struct record *r, uint8_t had)
+digits_allow(struct sim *s, const struct record *r, uint8_t handle_rights)
 {
 	if (is_forged(s, r))
-		return had == 0;
-	return had == r->through.rights || (had == 0 && digits_doubtful(s, r));
+		return handle_rights == 0;
+	return handle_rights == r->through.rights || (handle_rights == 0 && digits_doubtful(s, r));
 }
 
 void

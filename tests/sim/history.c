@@ -84,7 +84,7 @@ is_same(const struct record *r, const struct msg_request *m)
 
 	return bytes_equal(r->encoded, m->op) && bytes_equal(r->user, m->user) &&
 	       r->guard.node == m->guard.node && r->guard.fence == m->guard.fence &&
-	       r->through.rights == m->had && bytes_equal(digits, m->check);
+	       r->through.rights == m->handle_rights && bytes_equal(digits, m->check);
 }
 
 /* Requests that differ in nothing go out in the order in which they were made; one that is given up

@@ -105,7 +105,7 @@ bool digits_prove(struct sim *s, const struct record *r);
 /* Was the key ever rotated? Then digits of before may count for nothing. */
 bool digits_doubtful(const struct sim *s, const struct record *r);
 /* May the request be in the log with these rights of its handle? */
-bool digits_allow(struct sim *s, const struct record *r, uint8_t had);
+bool digits_allow(struct sim *s, const struct record *r, uint8_t handle_rights);
 void digits_free(struct history *h);
 
 /* ---- judgement.c ---- */

@@ -291,9 +291,9 @@ command(struct sim *s, uint64_t index, const struct command *c)
 	if (r != NULL && !bytes_equal(r->user, c->user))
 		sim_fail(s, "request %lu.%lu is in the log for another user",
 		         (unsigned long)c->session, (unsigned long)c->number);
-	if (r != NULL && !digits_allow(s, r, c->had))
+	if (r != NULL && !digits_allow(s, r, c->handle_rights))
 		sim_fail(s, "request %lu.%lu is in the log with rights %u that were not shown",
-		         (unsigned long)c->session, (unsigned long)c->number, c->had);
+		         (unsigned long)c->session, (unsigned long)c->number, c->handle_rights);
 	s->model.stamp_ns = c->stamp_ns;
 	s->model.by = r;
 	outstanding_check(s, &op);

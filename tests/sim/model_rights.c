@@ -131,8 +131,8 @@ may(struct sim *s, const struct command *c, const struct item *it, unsigned righ
 static bool
 may_write(struct sim *s, const struct command *c, const struct item *it)
 {
-	return may(s, c, it, RIGHT_WRITE) ||
-	       ((c->had & RIGHT_WRITE) && model_principal(&s->model, c->session)[0] != '\0');
+	return may(s, c, it, RIGHT_WRITE) || ((c->handle_rights & RIGHT_WRITE) &&
+	                                      model_principal(&s->model, c->session)[0] != '\0');
 }
 
 static bool

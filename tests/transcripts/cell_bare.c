@@ -139,8 +139,8 @@ send_request(struct player *p, const struct bare *b, struct msg_request request,
 	request.epoch = b->epoch;
 	request.op = op;
 	request.generation = b->generation;
-	request.had = b->through.rights;
-	if (request.had != 0)
+	request.handle_rights = b->through.rights;
+	if (request.handle_rights != 0)
 		request.check = (struct bytes){b->through.check, LIMIT_CHECK};
 	if (request.below == 0)
 		request.below = 1;

@@ -35,7 +35,7 @@ say_message(struct player *p, const struct message *m)
 	                                    " user=\"\"",
 	                                    " user=\"\"",
 	                                    " user=\"\"",
-	                                    " had=0",
+	                                    " handle_rights=0",
 	                                    " check=",
 	                                    " guard={node=0 lock_generation=0 mode=0 fence=0}"};
 	struct buffer text = BUFFER(4096);

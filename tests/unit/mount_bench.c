@@ -177,9 +177,9 @@ cell_answers(struct bench *b, const struct pending *p)
 {
 	enum rc rc;
 
-	b->cell->had = p->opened.rights;
+	b->cell->handle_rights = p->opened.rights;
 	rc = cell_decides(b, &p->op);
-	b->cell->had = 0;
+	b->cell->handle_rights = 0;
 	return rc;
 }
 

@@ -39,7 +39,9 @@ TEST(test_digits_are_of_one_session_user_node_and_rights)
 /* What a handle had when it was opened is no part of what they are of. */
 TEST(test_digits_are_the_same_through_a_handle)
 {
-	const struct requester through = {.session = 7, .user = ann.user, .had = RIGHT_WRITE};
+	const struct requester through = {.session = 7,
+	                                  .user = ann.user,
+	                                  .handle_rights = RIGHT_WRITE};
 
 	assert_true(genuine(&through, 9, RIGHT_READ));
 }

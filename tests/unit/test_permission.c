@@ -337,13 +337,13 @@ RIGHTS_TEST(test_a_command_acts_for_its_user)
 /* ---- through a handle ---- */
 
 static enum rc
-through(struct rights_bench *b, uint8_t had, uint64_t session, const struct op *op)
+through(struct rights_bench *b, uint8_t handle_rights, uint64_t session, const struct op *op)
 {
 	enum rc rc;
 
-	b->f->had = had;
+	b->f->handle_rights = handle_rights;
 	rc = try(b, session, op);
-	b->f->had = 0;
+	b->f->handle_rights = 0;
 	return rc;
 }
 

@@ -88,7 +88,7 @@ run_numbered(struct fixture *f, uint64_t session, uint64_t number, uint64_t belo
 	                    .session = session,
 	                    .number = number,
 	                    .below = below,
-	                    .had = f->had};
+	                    .handle_rights = f->handle_rights};
 	const struct tree_answer *a;
 
 	f->stamp_ns += SECOND_NS;
@@ -116,7 +116,7 @@ run(struct fixture *f, uint64_t session, const struct op *op)
 enum rc
 look(struct fixture *f, uint64_t session, const struct op *op)
 {
-	const struct requester who = {.session = session, .had = f->had};
+	const struct requester who = {.session = session, .handle_rights = f->handle_rights};
 	enum rc rc;
 
 	buffer_reset(&f->result);

@@ -16,9 +16,9 @@ struct fixture {
 	int64_t stamp_ns;     /* of the next command; grows by a second with each */
 	struct buffer packed; /* commands of the entry being made */
 	uint32_t packed_n;
-	struct buffer result; /* of the last read */
-	struct result answer; /* decoded result of the last command or read */
-	uint8_t had;          /* rights of the handle that commands and reads go through */
+	struct buffer result;  /* of the last read */
+	struct result answer;  /* decoded result of the last command or read */
+	uint8_t handle_rights; /* rights of the handle that commands and reads go through */
 };
 
 /* An empty tree; with fixture_new, one whose first epoch has begun. */

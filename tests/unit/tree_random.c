@@ -467,7 +467,8 @@ random_keys(struct rng *r, const struct tree *t, const struct op *op, struct com
 	struct footprint f = {0};
 
 	buffer_reset(keys);
-	tree_changes(t, &(struct requester){c->session, c->user, c->had}, op, wire_op_node(op), &f);
+	tree_changes(t, &(struct requester){c->session, c->user, c->handle_rights}, op,
+	             wire_op_node(op), &f);
 	c->bounded = op->code != OP_restore && rng_chance(r, 700);
 	for (size_t i = rng_chance(r, 50); c->bounded && i < f.n; i++) {
 		wire_put_node_key(keys, &(struct node_key){f.keys[i]});
