@@ -53,6 +53,7 @@ enum {
 	/* Of one principal to a replica. When the network has failed a session may have three: a
 	 * dead one, which the replica takes for alive, its successor, and an idle second one. */
 	LIMIT_PRINCIPAL_CONNECTIONS = 3 * LIMIT_PRINCIPAL_SESSIONS,
+	LIMIT_OPERATOR_CONNECTIONS = 16,            /* of operators with one replica's key */
 	LIMIT_PRINCIPAL_WAITERS = 1 << 16,          /* of all its sessions, for all locks */
 	LIMIT_PRINCIPAL_WINDOW = 128 * 1024 * 1024, /* bytes of their requests without a reply */
 	LIMIT_SESSIONS = 200000,                    /* sessions of a cell */

@@ -362,6 +362,15 @@ not_known(const struct server *s)
 	return replica_serving(s->replica, now_of(s)) ? RC_PERM : RC_NOT_MASTER;
 }
 
+/* The holder of a replica's key, who recovers a principal, needs few connections. */
+static enum rc
+host_of_key(const struct server *s, const uint8_t key[NOISE_KEY])
+{
+	if (!tree_has_member_key(replica_tree(s->replica), (struct bytes){key, NOISE_KEY}))
+		return not_known(s);
+	return inbox_connections(&s->inbox, key) < LIMIT_OPERATOR_CONNECTIONS ? RC_OK : RC_FULL;
+}
+
 /* Before its first epoch a replica has no principals, and lets the administrator of its cell file
  * in, who may want to see why it has none. */
 static enum rc
@@ -376,7 +385,7 @@ principal_of_key(void *user, enum channel_role role, const uint8_t key[NOISE_KEY
 
 	*name = (struct bytes){0};
 	if (role == CHANNEL_HOST)
-		return tree_has_member_key(tree, proved) ? RC_OK : not_known(s);
+		return host_of_key(s, key);
 	*name = bytes_of("admin");
 	if (tree_epoch(tree) == 0 && cell_file->has_admin &&
 	    memcmp(cell_file->admin_public, key, NOISE_KEY) == 0)

@@ -1,6 +1,8 @@
-/* What the sessions of one principal may have together, and that it is theirs alone. */
+/* What the sessions and connections of one principal may have together, and that it is theirs
+ * alone; and the connections of a replica's host. */
 #include <stdlib.h>
 #include <string.h>
+#include "cell/server/internal.h"
 #include "tests/unit/bare_world.h"
 #include "tests/unit/unit.h"
 
@@ -109,5 +111,52 @@ TEST(test_window)
 	world_persist(w);
 	bare_file(&good, "good");
 	free(clients);
+	world_free(w);
+}
+
+/* ---- connections ---- */
+
+static int denied;
+
+static void
+take_frame(void *user, uint64_t conn, struct bytes frame)
+{
+	struct message m;
+
+	(void)user;
+	(void)conn;
+	assert_int_equal(wire_get_frame(frame, &m), RC_OK);
+	if (m.code != MSG_denied)
+		return;
+	assert_int_equal(m.denied.rc, RC_FULL);
+	denied++;
+}
+
+/* Lets in so many connections with this key, and not one more; and another one when one is closed.
+ */
+static void
+expect_let_in(struct server *s, enum channel_role role, const uint8_t *key, uint64_t most)
+{
+	static uint64_t conn = 1000;
+	const uint64_t first = conn + 1;
+
+	s->io.send = take_frame;
+	denied = 0;
+	for (uint64_t i = 0; i < most; i++)
+		assert_true(server_opened(s, ++conn, role, key));
+	assert_false(server_opened(s, ++conn, role, key));
+	server_closed(s, first, "closed");
+	assert_true(server_opened(s, ++conn, role, key));
+	assert_false(server_opened(s, ++conn, role, key));
+	assert_int_equal(denied, 2);
+}
+
+TEST(test_connections)
+{
+	struct bare_world *w = world_new(1);
+	struct server *s = w->host->server;
+
+	expect_let_in(s, CHANNEL_HOST, seat_key(w->host->body), LIMIT_OPERATOR_CONNECTIONS);
+	expect_let_in(s, CHANNEL_CLIENT, seat_key(SEAT_ADMIN), LIMIT_PRINCIPAL_CONNECTIONS);
 	world_free(w);
 }
