@@ -32,17 +32,20 @@ report(const struct ctl *ctl, const struct cell_admin *o, bool changed)
 	return true;
 }
 
+/* Of the state of any replica, which may be behind: it counts unless the keys that are known are
+ * those of a later state. */
 static void
 take_keys(void *user, const struct message *m)
 {
 	struct cell_file *cell_file = user;
 	const struct bytes keys = m->settings.keys;
 
-	if (keys.len != 2 * SIGN_PUBLIC)
+	if (keys.len != 2 * SIGN_PUBLIC || m->settings.applied < cell_file->key_version)
 		return;
 	memcpy(cell_file->signing_public, keys.data, SIGN_PUBLIC);
 	memcpy(cell_file->former_public, keys.data + SIGN_PUBLIC, SIGN_PUBLIC);
 	cell_file->has_former = true;
+	cell_file->key_version = m->settings.applied;
 }
 
 bool
@@ -67,14 +70,11 @@ find_list(const struct ctl *ctl, struct cell_admin *o)
 	return false;
 }
 
-/* The newest of two pairs of keys; one that it has replaced may still be told by a replica that is
- * behind. */
 static bool
 has_newer_keys(const struct cell_file *was, const struct cell_file *is)
 {
-	if (!is->has_former || memcmp(was->signing_public, is->signing_public, SIGN_PUBLIC) == 0)
-		return false;
-	return !was->has_former || memcmp(was->former_public, is->signing_public, SIGN_PUBLIC) != 0;
+	return is->has_former && is->key_version > was->key_version &&
+	       memcmp(was->signing_public, is->signing_public, SIGN_PUBLIC) != 0;
 }
 
 static void
@@ -83,6 +83,7 @@ keep_keys(struct cell_file *is, const struct cell_file *was)
 	memcpy(is->signing_public, was->signing_public, SIGN_PUBLIC);
 	memcpy(is->former_public, was->former_public, SIGN_PUBLIC);
 	is->has_former = was->has_former;
+	is->key_version = was->key_version;
 }
 
 static void

@@ -102,16 +102,16 @@ static int __attribute__((format(printf, 2, 3))) problem(struct parse *p, const 
 }
 
 static int
-version_value(struct parse *p, const char *value)
+index_value(struct parse *p, const char *name, const char *value, uint64_t *index)
 {
 	char *end;
 
-	if (p->cell_file->version != 0)
-		return problem(p, "version: given twice: %s", value);
+	if (*index != 0)
+		return problem(p, "%s: given twice: %s", name, value);
 	errno = 0;
-	p->cell_file->version = strtoull(value, &end, 10);
+	*index = strtoull(value, &end, 10);
 	if (value[0] < '1' || value[0] > '9' || *end != '\0' || errno != 0)
-		return problem(p, "version: not a log index: %s", value);
+		return problem(p, "%s: not a log index: %s", name, value);
 	return 1;
 }
 
@@ -202,7 +202,9 @@ cell_value(struct parse *p, const char *name, const char *value)
 	if (strcmp(name, "private") == 0)
 		return private_value(p, value);
 	if (strcmp(name, "version") == 0)
-		return version_value(p, value);
+		return index_value(p, name, value, &p->cell_file->version);
+	if (strcmp(name, "key_version") == 0)
+		return index_value(p, name, value, &p->cell_file->key_version);
 	if (strcmp(name, "listen") == 0)
 		return listen_value(p, value);
 	if (strcmp(name, "srv") == 0)
@@ -462,6 +464,8 @@ put_text(struct buffer *text, const struct cell_file *cell_file)
 	put_key(text, "signing_key", cell_file->signing_public, SIGN_PUBLIC);
 	if (cell_file->has_former)
 		put_key(text, "former_signing_key", cell_file->former_public, SIGN_PUBLIC);
+	if (cell_file->key_version > 0)
+		buffer_printf(text, "key_version = %" PRIu64 "\n", cell_file->key_version);
 	if (cell_file->has_admin)
 		put_key(text, "admin_key", cell_file->admin_public, NOISE_KEY);
 	if (cell_file->is_private)

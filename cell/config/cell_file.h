@@ -5,6 +5,8 @@
  *   id = BASE64URL           random, made with the cell and never changed
  *   signing_key = BASE64URL
  *   former_signing_key = BASE64URL   of the time before a rotation; absent: there was none
+ *   key_version = NUMBER     log index at which the cell had these signing keys; absent: they are
+ *                            from before any rotation
  *   admin_key = BASE64URL    of principal `admin`; absent for a cell in one process
  *   private = yes            only administrators may read and write the root of the new cell
  *   version = NUMBER         log index of the change that made this list of replicas; absent: the
@@ -45,6 +47,7 @@ struct cell_file {
 	uint8_t signing_public[32];
 	bool has_former; /* a rotation has replaced this one: what it has signed is still valid */
 	uint8_t former_public[32];
+	uint64_t key_version; /* log index at which the cell had these two; 0: never rotated */
 	bool has_admin;
 	uint8_t admin_public[32];
 	bool is_private;  /* a new cell's root is its administrators' alone */

@@ -78,6 +78,8 @@ end_section(struct edit *e)
 	if (e->in_cell && keys_have_changed(e)) {
 		put_signing_key(e, "signing_key", e->is->signing_public);
 		put_signing_key(e, "former_signing_key", e->is->former_public);
+		if (e->is->key_version > 0)
+			buffer_printf(e->to, "key_version = %" PRIu64 "\n", e->is->key_version);
 	}
 	if (e->in_cell && e->is->version > 0)
 		buffer_printf(e->to, "version = %" PRIu64 "\n", e->is->version);
@@ -159,7 +161,8 @@ is_obsolete(const struct edit *e, struct bytes line)
 		return has_changed(e, e->id);
 	return e->in_cell && (is_of(line, "version") ||
 	                      (keys_have_changed(e) &&
-	                       (is_of(line, "signing_key") || is_of(line, "former_signing_key"))));
+	                       (is_of(line, "signing_key") || is_of(line, "former_signing_key") ||
+	                        is_of(line, "key_version"))));
 }
 
 static void

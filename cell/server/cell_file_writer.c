@@ -51,7 +51,7 @@ cell_file_writer_written(struct cell_file_writer *c, enum rc rc, const char *why
 
 void
 cell_file_writer_set_keys(struct cell_file_writer *c, const struct sign_keys *keys,
-                          const uint8_t *newest, const uint8_t *former)
+                          const uint8_t *newest, const uint8_t *former, uint64_t since)
 {
 	struct cell_file *f = &c->cell_file;
 
@@ -60,6 +60,7 @@ cell_file_writer_set_keys(struct cell_file_writer *c, const struct sign_keys *ke
 		memcpy(f->signing_public, newest, SIGN_PUBLIC);
 		memcpy(f->former_public, former, SIGN_PUBLIC);
 		f->has_former = true;
+		f->key_version = since;
 	}
 	change(c);
 }

@@ -22,9 +22,13 @@ uint64_t cell_file_writer_version(const struct cell_file_writer *c);
 void cell_file_writer_follow(struct cell_file_writer *c, uint64_t version,
                              const struct cell_file_replica *list, int n);
 /* Sets the secret signing keys, and those whose public halves the cell file names: the newest, and
- * the one before. NULL: those that it names now. */
+ * the one before, in force since that log index. NULL: those that it names now. */
 void cell_file_writer_set_keys(struct cell_file_writer *c, const struct sign_keys *keys,
-                               const uint8_t *newest, const uint8_t *former);
+                               const uint8_t *newest, const uint8_t *former, uint64_t since);
+/* Writes the files again, because the last attempt has failed; nothing while they are written. */
+void cell_file_writer_retry(struct cell_file_writer *c);
+/* True while the files are written. */
+bool cell_file_writer_busy(const struct cell_file_writer *c);
 /* The signing keys that are on disk. */
 const struct sign_keys *cell_file_writer_keys(const struct cell_file_writer *c);
 /* Passes on server_cell_file_written. */

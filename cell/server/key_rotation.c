@@ -109,7 +109,8 @@ keep(struct key_rotation *k, const uint8_t *secret)
 		add(&wanted, k->wanted.secret[i]);
 	k->wanted = wanted;
 	cell_file_writer_set_keys(k->config.writer, &wanted, named ? in_force(k, NEWEST) : NULL,
-	                          named ? in_force(k, FORMER) : NULL);
+	                          named ? in_force(k, FORMER) : NULL,
+	                          tree_signing_since(k->config.tree));
 	sodium_memzero(&wanted, sizeof wanted);
 }
 

@@ -110,6 +110,27 @@ case_a_new_replica() {
 	has_conf_of 4
 }
 
+# Two rotations behind, and alone, it answers with keys that are older than those of the cell file.
+case_a_replica_far_behind() {
+	local behind=3 i
+	[ "$(master)" != 3 ] || behind=2
+	kill_replica $behind
+	cell_ctl cell rotate-key > /dev/null
+	cell_ctl cell rotate-key > /dev/null
+	cp "$conf" "$work/newest.conf"
+	for i in 1 2 3 4; do
+		[ $i = $behind ] || kill_replica $i
+	done
+	start_replica $behind
+	wait_until "it answers" eval 'cell_ctl cell refresh > "$work/said" 2> "$work/err"'
+	grep -q "dc1.conf: up to date" "$work/said"
+	is "$(keys_in "$conf")" "$(keys_in "$work/newest.conf")"
+	for i in 1 2 3 4; do
+		[ $i = $behind ] || start_replica $i
+	done
+	wait_until "it has the newest keys" has_conf_of $behind
+}
+
 # A restored cell has a key of its own, and accepts nothing that the old one has signed.
 case_a_backup_has_no_key() {
 	local key

@@ -68,6 +68,7 @@ TEST(test_round_trip)
 	assert_false(cell_file_is_standalone(&back));
 	assert_int_equal(cell_file_write(path, &cell_file), -EEXIST);
 	cell_file.version = 1234567890123456789;
+	cell_file.key_version = 123456789012345678;
 	cell_file.replicas_n = 2;
 	memset(&cell_file.replicas[2], 0, sizeof cell_file.replicas[2]);
 	assert_int_equal(cell_file_replace(path, &cell_file), 0);
@@ -219,6 +220,9 @@ TEST(test_network_refused)
 	assert_refused(GOOD_CELL "listen = a:1\nlisten = a:1\n", ":6: listen: given twice: a:1");
 	assert_refused(GOOD_CELL "private = maybe\n", ":5: private: neither yes nor no: maybe");
 	assert_refused(GOOD_CELL "private = no\nprivate = yes\n", ":6: private: given twice: yes");
+	assert_refused(GOOD_CELL "key_version = 1\nkey_version = 2\n",
+	               ":6: key_version: given twice: 2");
+	assert_refused(GOOD_CELL "key_version = x\n", ":5: key_version: not a log index: x");
 	assert_refused(GOOD_CELL "version = 0\n", ":5: version: not a log index: 0");
 	assert_refused(GOOD_CELL "version = -1\n", ":5: version: not a log index: -1");
 	assert_refused(GOOD_CELL "version = 1x\n", ":5: version: not a log index: 1x");

@@ -102,18 +102,22 @@ TEST(test_the_signing_key_is_rotated)
 
 	memset(is.signing_public, 1, SIGN_PUBLIC);
 	is.has_former = true;
+	is.key_version = 5;
 	next = is;
 	memset(next.signing_public, 2, SIGN_PUBLIC);
 	memset(next.former_public, 1, SIGN_PUBLIC);
+	next.key_version = 9;
 	expect("[cell]\nsigning_key = " KEY_OF_0 "\nname = a\n[replica 1]\naddress = a:1\n", &was,
 	       &is,
 	       "[cell]\nname = a\nsigning_key = " KEY_OF_ONES "\nformer_signing_key = " KEY_OF_0
-	       "\n[replica 1]\naddress = a:1\n");
-	expect("[cell]\nformer_signing_key = " KEY_OF_0 "\n # a comment\n signing_key=" KEY_OF_ONES
+	       "\nkey_version = 5\n[replica 1]\naddress = a:1\n");
+	expect("[cell]\nformer_signing_key = " KEY_OF_0
+	       "\nkey_version = 5\n # a comment\n signing_key=" KEY_OF_ONES
 	       "\nname = a\n[replica 1]\naddress = a:1\n",
 	       &is, &next,
 	       "[cell]\n # a comment\nname = a\nsigning_key = " KEY_OF_TWOS
-	       "\nformer_signing_key = " KEY_OF_ONES "\n[replica 1]\naddress = a:1\n");
+	       "\nformer_signing_key = " KEY_OF_ONES
+	       "\nkey_version = 9\n[replica 1]\naddress = a:1\n");
 	expect("[cell]\nname = a\nsigning_key = " KEY_OF_ONES "\n[replica 1]\naddress = a:1\n", &is,
 	       &is,
 	       "[cell]\nname = a\nsigning_key = " KEY_OF_ONES "\n[replica 1]\naddress = a:1\n");

@@ -83,7 +83,7 @@ TEST(test_signing_keys)
 
 	cell_file_writer_follow(c, 9, list, 3);
 	assert_int_equal(written_keys.n, 1);
-	cell_file_writer_set_keys(c, &two, NULL, NULL);
+	cell_file_writer_set_keys(c, &two, NULL, NULL, 0);
 	assert_int_equal(writings, 1);
 	cell_file_writer_written(c, RC_OK, NULL);
 	assert_int_equal(cell_file_writer_keys(c)->n, 1);
@@ -92,10 +92,11 @@ TEST(test_signing_keys)
 	assert_false(written.has_former);
 	cell_file_writer_written(c, RC_NOSPC, "cell.conf: No space left on device");
 	assert_int_equal(cell_file_writer_keys(c)->n, 1);
-	cell_file_writer_set_keys(c, &two, newest, former);
+	cell_file_writer_set_keys(c, &two, newest, former, 8);
 	assert_int_equal(writings, 3);
 	assert_memory_equal(written.signing_public, newest, SIGN_PUBLIC);
 	assert_memory_equal(written.former_public, former, SIGN_PUBLIC);
+	assert_int_equal(written.key_version, 8);
 	cell_file_writer_written(c, RC_OK, NULL);
 	assert_memory_equal(cell_file_writer_keys(c), &two, sizeof two);
 	assert_int_equal(written.version, 9);
