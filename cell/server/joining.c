@@ -5,15 +5,17 @@
 #include <string.h>
 
 #include "cell/base/memory.h"
+#include "cell/server/backoff.h"
 #include "cell/server/gateway.h"
 #include "cell/wire/codec.h"
 
-enum { ASK_EVERY_MS = 200 };
+enum { ASK_FIRST_MS = 200, ASK_LONGEST_MS = 5000 };
 
 struct joining {
 	struct server_io io;
 	struct joining_config config;
 	struct gateway *gateway;
+	struct backoff backoff;
 	mono_t ask; /* when every connected member is asked; MONO_NEVER: they have answered */
 	bool expelled_by[LIMIT_REPLICA_ID + 1];  /* the answer of each member */
 	bool refused_from[LIMIT_REPLICA_ID + 1]; /* members that have sent another key, */
@@ -68,7 +70,7 @@ joining_timeout(struct joining *j)
 		return;
 	tell_refused(j);
 	ask(j);
-	j->ask = mono_add(now, span_ms(ASK_EVERY_MS));
+	j->ask = backoff_next(&j->backoff, now);
 }
 
 /* The secret key must be that of the cell. It consists of its seed and the public half, which must
@@ -216,6 +218,7 @@ joining_new(const struct server_io *io, const struct joining_config *config)
 	j->io = *io;
 	j->config = *config;
 	j->ask = server_io_now(&j->io);
+	backoff_init(&j->backoff, ASK_FIRST_MS, ASK_LONGEST_MS, config->identity->pair.public);
 	j->gateway = gateway_new(&j->io,
 	                         &(struct gateway_config){
 	                             .cell_file = &config->identity->cell_file,

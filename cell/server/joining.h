@@ -21,7 +21,8 @@ struct joining_config {
 	void *user;
 };
 
-/* Begins to request the key, and repeats the request until it is answered. `io` is copied. */
+/* Begins to request the key, and repeats the request, after pauses that grow, until it is
+ * answered. `io` is copied. */
 struct joining *joining_new(const struct server_io *io, const struct joining_config *config);
 /* Pass on server_opened, server_frame and server_closed. */
 bool joining_opened(struct joining *j, uint64_t conn, enum channel_role role,

@@ -6,9 +6,10 @@
 
 #include "cell/base/memory.h"
 #include "cell/base/must.h"
+#include "cell/server/backoff.h"
 #include "cell/wire/codec.h"
 
-enum { SEND_EVERY_MS = 200, ASK_EVERY_MS = 1000 };
+enum { SEND_EVERY_MS = 200, ASK_FIRST_MS = 1000, ASK_LONGEST_MS = 5000, TELL_EVERY_S = 60 };
 
 /* The keys in force. */
 enum { NEWEST, FORMER, IN_FORCE };
@@ -23,6 +24,8 @@ struct key_rotation {
 	uint8_t confirm_to;                 /* a member waits for a confirmation; 0: none does */
 	uint8_t to_confirm[SIGN_PUBLIC];    /* of this key, once it is on disk */
 	mono_t send, ask;
+	struct backoff backoff;            /* of `ask` */
+	mono_t tell[LIMIT_REPLICA_ID + 1]; /* before that it is not logged that it gets the keys */
 };
 
 /* ---- keys in force ---- */
@@ -148,8 +151,13 @@ send_secret(struct key_rotation *k, uint8_t to, const uint8_t secret[SIGN_SECRET
 static void
 give(struct key_rotation *k, uint8_t to)
 {
-	server_io_log(k->config.io, SERVER_INFO,
-	              "replica %u asks for the cell's signing key, and gets it", to);
+	const mono_t now = server_io_now(k->config.io);
+
+	if (mono_reached(now, k->tell[to])) {
+		server_io_log(k->config.io, SERVER_INFO,
+		              "replica %u asks for the cell's signing key, and gets it", to);
+		k->tell[to] = mono_add(now, span_s(TELL_EVERY_S));
+	}
 	for (int i = 0; i < keys_in_force(k); i++)
 		if (!is_missing(k, i))
 			send_secret(k, to,
@@ -319,6 +327,7 @@ key_rotation_follow(struct key_rotation *k)
 	server_io_log(k->config.io, SERVER_INFO, "the cell has a new signing key");
 	keep(k, NULL);
 	k->ask = server_io_now(k->config.io);
+	backoff_reset(&k->backoff);
 	k->config.changed(k->config.user);
 }
 
@@ -369,7 +378,7 @@ key_rotation_timeout(struct key_rotation *k, mono_t now)
 	if (!is_missing(k, NEWEST) && !is_missing(k, FORMER))
 		return;
 	send_to_members(k, &(struct message){.code = MSG_secret_request}, NULL);
-	k->ask = mono_add(now, span_ms(ASK_EVERY_MS));
+	k->ask = backoff_next(&k->backoff, now);
 }
 
 /* ---- life ---- */
@@ -386,6 +395,7 @@ key_rotation_new(const struct key_rotation_config *config)
 		k->since = tree_signing_since(config->tree);
 	k->send = MONO_NEVER;
 	k->ask = server_io_now(config->io);
+	backoff_init(&k->backoff, ASK_FIRST_MS, ASK_LONGEST_MS, config->identity->pair.public);
 	return k;
 }
 

@@ -21,12 +21,14 @@ io_write_cell_file(void *user, const struct cell_file *cell_file, const struct s
 	written = *keys;
 }
 
+static mono_t now;
+
 static mono_t
 io_now(void *user, int64_t *wall_ns)
 {
 	(void)user;
 	(void)wall_ns;
-	return (mono_t){0};
+	return now;
 }
 
 static void
@@ -91,7 +93,8 @@ struct fixture {
 };
 
 static void
-begin(struct fixture *f)
+begin_with(struct fixture *f, const struct server_io *its_io,
+           void (*send)(void *user, uint8_t replica, uint64_t conn, struct bytes frame))
 {
 	memset(f, 0, sizeof *f);
 	f->identity.replica = 1;
@@ -99,15 +102,20 @@ begin(struct fixture *f)
 	memcpy(f->identity.signing.secret[0], secret(0), SIGN_SECRET);
 	memcpy(f->identity.cell_file.signing_public, sign_public(secret(0)), SIGN_PUBLIC);
 	f->tree = tree_new("a");
-	f->writer = cell_file_writer_new(&io, &f->identity);
-	f->rotation = key_rotation_new(&(struct key_rotation_config){.io = &io,
+	f->writer = cell_file_writer_new(its_io, &f->identity);
+	f->rotation = key_rotation_new(&(struct key_rotation_config){.io = its_io,
 	                                                             .identity = &f->identity,
 	                                                             .tree = f->tree,
 	                                                             .writer = f->writer,
-	                                                             .send = on_send,
-
+	                                                             .send = send,
 	                                                             .agreed = on_agreed,
 	                                                             .changed = on_changed});
+}
+
+static void
+begin(struct fixture *f)
+{
+	begin_with(f, &io, on_send);
 }
 
 static void
@@ -118,9 +126,8 @@ end(struct fixture *f)
 	tree_free(f->tree);
 }
 
-/* The master introduces the key, which is on disk at once. */
 static void
-introduce(struct fixture *f, uint8_t number)
+send_key(struct fixture *f, uint8_t number)
 {
 	const struct message m = {.code = MSG_secret, .secret.key = {secret(number), SIGN_SECRET}};
 	struct buffer frame = BUFFER(256);
@@ -128,6 +135,13 @@ introduce(struct fixture *f, uint8_t number)
 	wire_put_frame(&frame, &m);
 	assert_true(key_rotation_peer(f->rotation, MASTER, true, true, buffer_view(&frame)));
 	buffer_free(&frame);
+}
+
+/* The master introduces the key, which is on disk at once. */
+static void
+introduce(struct fixture *f, uint8_t number)
+{
+	send_key(f, number);
 	cell_file_writer_written(f->writer, RC_OK, NULL);
 	key_rotation_written(f->rotation, true);
 	assert_true(
@@ -198,4 +212,46 @@ TEST(test_rotates_without_the_former_key)
 	assert_int_equal(written.n, 0);
 	assert_true(refused);
 	end(&f);
+}
+
+static int told;
+
+static void
+io_log(void *user, enum server_level level, const char *line)
+{
+	(void)user;
+	told += level == SERVER_INFO && strstr(line, "gets it") != NULL;
+}
+
+static void
+take_anything(void *user, uint8_t replica, uint64_t conn, struct bytes frame)
+{
+	(void)user;
+	(void)replica;
+	(void)conn;
+	(void)frame;
+}
+
+/* A replica that never has enough is answered each time, and the log has one line a minute. */
+TEST(test_asked_again_and_again)
+{
+	const struct message m = {.code = MSG_secret_request};
+	struct server_io logging = io;
+	struct buffer frame = BUFFER(256);
+	struct fixture f;
+
+	logging.log = io_log;
+	begin_with(&f, &logging, take_anything);
+	wire_put_frame(&frame, &m);
+	told = 0;
+	for (int s = 0; s < 600; s++) {
+		now.ns = span_s(s).ns;
+		for (uint8_t replica = 2; replica <= 3; replica++)
+			assert_true(key_rotation_peer(f.rotation, replica, true, false,
+			                              buffer_view(&frame)));
+	}
+	assert_int_equal(told, 20);
+	buffer_free(&frame);
+	end(&f);
+	now.ns = 0;
 }
