@@ -83,6 +83,42 @@ identity_read(const char *directory, struct identity *identity, char *why, size_
 	       read_signing(directory, identity, why, why_size);
 }
 
+static int
+replace_keys(const char *directory, const struct sign_keys *keys, struct sign_keys *on_disk,
+             char *why, size_t why_size)
+{
+	char path[4096];
+	int rc;
+
+	if (memcmp(keys, on_disk, sizeof *keys) == 0)
+		return 0;
+	sodium_memzero(on_disk, sizeof *on_disk);
+	snprintf(path, sizeof path, "%s/signing.key", directory);
+	rc = key_file_replace_signing(path, keys);
+	if (rc == 0)
+		*on_disk = *keys;
+	else
+		snprintf(why, why_size, "%s: %s", path, strerror(-rc));
+	return rc;
+}
+
+int
+identity_replace(const char *directory, const struct sign_keys *keys,
+                 const struct cell_file *cell_file, struct sign_keys *on_disk, char *why,
+                 size_t why_size)
+{
+	char path[4096];
+	int rc = replace_keys(directory, keys, on_disk, why, why_size);
+
+	if (rc < 0)
+		return rc;
+	snprintf(path, sizeof path, "%s/cell.conf", directory);
+	rc = cell_file_replace(path, cell_file);
+	if (rc < 0)
+		snprintf(why, why_size, "%s: %s", path, strerror(-rc));
+	return rc;
+}
+
 void
 identity_forget(struct identity *identity)
 {

@@ -18,6 +18,12 @@ struct identity {
  * together. Only a learner (in its cell file: it joins a running cell) may lack signing.key: the
  * cell sends it (joining.h). */
 bool identity_read(const char *directory, struct identity *identity, char *why, size_t why_size);
+/* Replaces DIRECTORY/signing.key, unless `on_disk`, the keys that it has, are the same, and then
+ * cell.conf. 0; or else -errno, with one line in `why` that names the file. In either case
+ * `on_disk` is brought up to date; no keys: what the file has is uncertain. */
+int identity_replace(const char *directory, const struct sign_keys *keys,
+                     const struct cell_file *cell_file, struct sign_keys *on_disk, char *why,
+                     size_t why_size);
 /* Wipes the secret keys from memory. */
 void identity_forget(struct identity *identity);
 

@@ -3,6 +3,7 @@
 #ifndef LSFS_HOST_INTERNAL_H
 #define LSFS_HOST_INTERNAL_H
 
+#include <limits.h>
 #include "cell/host/copy_files.h"
 #include "cell/host/server_process.h"
 #include "cell/net/transport.h"
@@ -40,6 +41,7 @@ struct server_process {
 	struct cell_file cell_file;
 	struct sign_keys keys, keys_on_disk;
 	int cell_file_rc;
+	char cell_file_why[PATH_MAX + 100];
 
 	bool stopping, closing;
 	int open_handles, open_parts; /* number of those still to be closed */

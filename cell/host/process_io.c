@@ -1,7 +1,6 @@
 #include "cell/host/internal.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -120,25 +119,12 @@ process_io_store(struct server_process *p)
 /* ---- the cell file ---- */
 
 static void
-cell_file_path(const struct server_process *p, char path[PATH_MAX])
-{
-	snprintf(path, PATH_MAX, "%s/cell.conf", p->directory);
-}
-
-static void
 write_cell_file(uv_work_t *work)
 {
 	struct server_process *p = work->data;
-	char path[PATH_MAX];
 
-	p->cell_file_rc = 0;
-	if (memcmp(&p->keys, &p->keys_on_disk, sizeof p->keys) != 0) {
-		snprintf(path, sizeof path, "%s/signing.key", p->directory);
-		p->cell_file_rc = key_file_replace_signing(path, &p->keys);
-	}
-	cell_file_path(p, path);
-	if (p->cell_file_rc == 0)
-		p->cell_file_rc = cell_file_replace(path, &p->cell_file);
+	p->cell_file_rc = identity_replace(p->directory, &p->keys, &p->cell_file, &p->keys_on_disk,
+	                                   p->cell_file_why, sizeof p->cell_file_why);
 }
 
 static void
@@ -146,20 +132,16 @@ on_cell_file_written(uv_work_t *work, int status)
 {
 	struct server_process *p = work->data;
 	const int error = -p->cell_file_rc;
-	char path[PATH_MAX], why[PATH_MAX + 100];
+	const bool keys_kept = memcmp(&p->keys, &p->keys_on_disk, sizeof p->keys) == 0;
 
 	must(status == 0);
 	p->writes_cell_file = false;
-	if (error == 0)
-		p->keys_on_disk = p->keys;
-	cell_file_path(p, path);
-	snprintf(why, sizeof why, "%s: %s", path, strerror(error));
 	if (p->server != NULL)
 		server_cell_file_written(p->server,
 		                         error == 0                       ? RC_OK
 		                         : error == EIO || error == EROFS ? RC_IO
 		                                                          : RC_NOSPC,
-		                         why);
+		                         keys_kept, p->cell_file_why);
 	else if (p->closing)
 		server_process_part_closed(p);
 }

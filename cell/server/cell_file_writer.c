@@ -35,11 +35,11 @@ change(struct cell_file_writer *c)
 /* An I/O error is a failure of the disk. After any other error the server goes on: the cell file is
  * not read again before the next start. */
 void
-cell_file_writer_written(struct cell_file_writer *c, enum rc rc, const char *why)
+cell_file_writer_written(struct cell_file_writer *c, enum rc rc, bool keys_kept, const char *why)
 {
 	must(c->busy);
 	c->busy = false;
-	if (rc == RC_OK)
+	if (keys_kept)
 		c->durable = c->writing;
 	if (rc == RC_IO)
 		c->io->fail(c->io->user, why);
@@ -63,6 +63,19 @@ cell_file_writer_set_keys(struct cell_file_writer *c, const struct sign_keys *ke
 		f->key_version = since;
 	}
 	change(c);
+}
+
+void
+cell_file_writer_retry(struct cell_file_writer *c)
+{
+	if (!c->busy)
+		begin(c);
+}
+
+bool
+cell_file_writer_busy(const struct cell_file_writer *c)
+{
+	return c->busy;
 }
 
 const struct sign_keys *

@@ -32,6 +32,7 @@ bool cell_file_writer_busy(const struct cell_file_writer *c);
 /* The signing keys that are on disk. */
 const struct sign_keys *cell_file_writer_keys(const struct cell_file_writer *c);
 /* Passes on server_cell_file_written. */
-void cell_file_writer_written(struct cell_file_writer *c, enum rc rc, const char *why);
+void cell_file_writer_written(struct cell_file_writer *c, enum rc rc, bool keys_kept,
+                              const char *why);
 
 #endif

@@ -16,7 +16,7 @@ enum { NEWEST, FORMER, IN_FORCE };
 
 struct key_rotation {
 	struct key_rotation_config config;
-	struct sign_keys held, wanted; /* on disk; and when the last write is finished */
+	struct sign_keys held, wanted; /* on disk; and when no write fails */
 	uint64_t since;                /* of the keys in force, as they were followed */
 	bool introducing;
 	uint8_t next[SIGN_PUBLIC];          /* the key that is being introduced */
@@ -219,6 +219,8 @@ take(struct key_rotation *k, uint8_t from, bool master, struct bytes key)
 		memcpy(k->to_confirm, public_key, SIGN_PUBLIC);
 		if (!has(&k->wanted, public_key))
 			keep(k, key.data);
+		else
+			cell_file_writer_retry(k->config.writer);
 	}
 }
 
@@ -332,12 +334,10 @@ key_rotation_follow(struct key_rotation *k)
 }
 
 void
-key_rotation_written(struct key_rotation *k, bool ok)
+key_rotation_written(struct key_rotation *k)
 {
 	k->held = *cell_file_writer_keys(k->config.writer);
-	if (!ok)
-		k->wanted = k->held;
-	if (k->introducing && !has(&k->wanted, k->next))
+	if (k->introducing && !has(&k->held, k->next) && !cell_file_writer_busy(k->config.writer))
 		conclude(k, false);
 	if (k->confirm_to != 0 && has(&k->held, k->to_confirm)) {
 		confirm(k, k->confirm_to, k->to_confirm);

@@ -41,8 +41,8 @@ void key_rotation_cease(struct key_rotation *k);
  * False: the frame is of another kind. */
 bool key_rotation_peer(struct key_rotation *k, uint8_t from, bool member, bool master,
                        struct bytes frame);
-/* The files were written or, not ok, could not be. */
-void key_rotation_written(struct key_rotation *k, bool ok);
+/* The files were written, or could not be. */
+void key_rotation_written(struct key_rotation *k);
 /* The time at which key_rotation_timeout must be called. */
 mono_t key_rotation_deadline(const struct key_rotation *k);
 void key_rotation_timeout(struct key_rotation *k, mono_t now);

@@ -240,10 +240,10 @@ server_disk_failed(struct server *s, const char *why)
 }
 
 void
-server_cell_file_written(struct server *s, enum rc rc, const char *why)
+server_cell_file_written(struct server *s, enum rc rc, bool keys_kept, const char *why)
 {
-	cell_file_writer_written(s->cell_file_writer, rc, why);
-	key_rotation_written(s->key_rotation, rc == RC_OK);
+	cell_file_writer_written(s->cell_file_writer, rc, keys_kept, why);
+	key_rotation_written(s->key_rotation);
 }
 
 void

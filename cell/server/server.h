@@ -77,8 +77,9 @@ void server_saved(struct server *s, uint64_t applied, size_t unsaved);
 void server_full(struct server *s, bool full);
 /* The disk has failed: no further results follow. */
 void server_disk_failed(struct server *s, const char *why);
-/* RC_OK; RC_IO: the disk has failed; other errors do not mean that. `why`: for people. */
-void server_cell_file_written(struct server *s, enum rc rc, const char *why);
+/* RC_OK; RC_IO: the disk has failed; other errors do not mean that. `keys_kept`: the signing keys
+ * are on disk, also when the cell file is not. `why`: for people. */
+void server_cell_file_written(struct server *s, enum rc rc, bool keys_kept, const char *why);
 /* RC_OK: a copy of `size` bytes, of the state at index `applied`. RC_NODATA: the state is still
  * empty. RC_NOSPC, RC_IO: there is no copy, for the reason `why`. */
 void server_copy_made(struct server *s, enum rc rc, uint64_t applied, uint64_t size,

@@ -185,7 +185,7 @@ run_cell_file(struct sim *s, struct event *e)
 		return;
 	n->disk.file = n->writing;
 	n->disk.keys = n->writing_keys;
-	server_cell_file_written(n->server, RC_OK, NULL);
+	server_cell_file_written(n->server, RC_OK, true, NULL);
 	host_settle(s, n);
 }
 

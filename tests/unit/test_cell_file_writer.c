@@ -63,11 +63,11 @@ TEST(test_follows)
 	cell_file_writer_follow(c, 11, list, 2);
 	cell_file_writer_follow(c, 7, list, 1);
 	assert_int_equal(writings, 1); /* one is under way */
-	cell_file_writer_written(c, RC_OK, NULL);
+	cell_file_writer_written(c, RC_OK, true, NULL);
 	assert_int_equal(writings, 2);
 	assert_int_equal(written.version, 11);
 	assert_int_equal(written.replicas_n, 2);
-	cell_file_writer_written(c, RC_OK, NULL);
+	cell_file_writer_written(c, RC_OK, true, NULL);
 	assert_int_equal(writings, 2);
 	assert_int_equal(cell_file_writer_version(c), 11);
 	assert_string_equal(failed, "");
@@ -85,19 +85,19 @@ TEST(test_signing_keys)
 	assert_int_equal(written_keys.n, 1);
 	cell_file_writer_set_keys(c, &two, NULL, NULL, 0);
 	assert_int_equal(writings, 1);
-	cell_file_writer_written(c, RC_OK, NULL);
+	cell_file_writer_written(c, RC_OK, true, NULL);
 	assert_int_equal(cell_file_writer_keys(c)->n, 1);
 	assert_int_equal(writings, 2);
 	assert_memory_equal(&written_keys, &two, sizeof two);
 	assert_false(written.has_former);
-	cell_file_writer_written(c, RC_NOSPC, "cell.conf: No space left on device");
+	cell_file_writer_written(c, RC_NOSPC, false, "cell.conf: No space left on device");
 	assert_int_equal(cell_file_writer_keys(c)->n, 1);
 	cell_file_writer_set_keys(c, &two, newest, former, 8);
 	assert_int_equal(writings, 3);
 	assert_memory_equal(written.signing_public, newest, SIGN_PUBLIC);
 	assert_memory_equal(written.former_public, former, SIGN_PUBLIC);
 	assert_int_equal(written.key_version, 8);
-	cell_file_writer_written(c, RC_OK, NULL);
+	cell_file_writer_written(c, RC_OK, true, NULL);
 	assert_memory_equal(cell_file_writer_keys(c), &two, sizeof two);
 	assert_int_equal(written.version, 9);
 	cell_file_writer_free(c);
@@ -118,7 +118,7 @@ TEST(test_a_failed_sync_is_one_of_the_disk)
 	struct cell_file_writer *c = start();
 
 	cell_file_writer_follow(c, 9, list, 2);
-	cell_file_writer_written(c, RC_IO, "cell.conf: Input/output error");
+	cell_file_writer_written(c, RC_IO, false, "cell.conf: Input/output error");
 	assert_string_equal(failed, "cell.conf: Input/output error");
 	cell_file_writer_free(c);
 }
@@ -129,7 +129,7 @@ TEST(test_no_room_is_no_failure)
 	struct cell_file_writer *c = start();
 
 	cell_file_writer_follow(c, 9, list, 2);
-	cell_file_writer_written(c, RC_NOSPC, "cell.conf: No space left on device");
+	cell_file_writer_written(c, RC_NOSPC, false, "cell.conf: No space left on device");
 	assert_string_equal(failed, "");
 	cell_file_writer_free(c);
 }

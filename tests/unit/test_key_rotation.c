@@ -137,13 +137,19 @@ send_key(struct fixture *f, uint8_t number)
 	buffer_free(&frame);
 }
 
+static void
+report_written(struct fixture *f, enum rc rc, bool keys_kept)
+{
+	cell_file_writer_written(f->writer, rc, keys_kept, "No space left on device");
+	key_rotation_written(f->rotation);
+}
+
 /* The master introduces the key, which is on disk at once. */
 static void
 introduce(struct fixture *f, uint8_t number)
 {
 	send_key(f, number);
-	cell_file_writer_written(f->writer, RC_OK, NULL);
-	key_rotation_written(f->rotation, true);
+	report_written(f, RC_OK, true);
 	assert_true(
 	    bytes_equal(confirmed, (struct bytes){sign_public(secret(number)), SIGN_PUBLIC}));
 }
@@ -180,8 +186,7 @@ TEST(test_keeps_what_may_be_in_force)
 	introduce(&f, 1);
 	assert_true(signing_load(f.tree, 7, newest, former));
 	key_rotation_follow(f.rotation);
-	cell_file_writer_written(f.writer, RC_OK, NULL);
-	key_rotation_written(f.rotation, true);
+	report_written(&f, RC_OK, true);
 	introduce(&f, 2);
 	introduce(&f, 3);
 	for (uint8_t number = 0; number <= 3; number++)
@@ -211,6 +216,62 @@ TEST(test_rotates_without_the_former_key)
 	key_rotation_begin(f.rotation);
 	assert_int_equal(written.n, 0);
 	assert_true(refused);
+	end(&f);
+}
+
+/* The master sends its key until it hears that it is kept; while the disk is full each of them is
+ * an attempt to write it. */
+TEST(test_a_full_disk)
+{
+	struct fixture f;
+
+	begin(&f);
+	confirmed.len = 0;
+	send_key(&f, 1);
+	report_written(&f, RC_NOSPC, false);
+	written.n = 0;
+	send_key(&f, 1);
+	assert_true(has(1));
+	written.n = 0;
+	send_key(&f, 1); /* it is being written */
+	assert_int_equal(written.n, 0);
+	assert_int_equal(confirmed.len, 0);
+	report_written(&f, RC_OK, true);
+	assert_memory_equal(confirmed.data, sign_public(secret(1)), SIGN_PUBLIC);
+	end(&f);
+}
+
+/* The key is on disk, though the cell file is not. */
+TEST(test_no_room_for_the_cell_file)
+{
+	struct fixture f;
+
+	begin(&f);
+	confirmed.len = 0;
+	send_key(&f, 1);
+	report_written(&f, RC_NOSPC, true);
+	assert_int_equal(confirmed.len, SIGN_PUBLIC);
+	introduce(&f, 2);
+	assert_true(has(0) && has(1) && has(2));
+	end(&f);
+}
+
+/* A master that can't store its own key tells the operator so, and can introduce another one. */
+TEST(test_the_master_has_no_room)
+{
+	struct fixture f;
+
+	begin(&f);
+	refused = false;
+	key_rotation_begin(f.rotation);
+	report_written(&f, RC_NOSPC, false);
+	assert_true(refused);
+	refused = false;
+	written.n = 0;
+	key_rotation_begin(f.rotation);
+	assert_int_equal(written.n, 2);
+	report_written(&f, RC_OK, true);
+	assert_false(refused);
 	end(&f);
 }
 
