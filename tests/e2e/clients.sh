@@ -5,8 +5,7 @@
 . "$(dirname "$0")/loopback.sh"
 
 case_up() {
-	up_of_three
-	leases 1s 2s # the sessions of the second mount are soon over
+	up_of_three cache_lease=1s session_lease=2s # the sessions of the second mount are soon over
 	mount_second lock_delay=0
 }
 

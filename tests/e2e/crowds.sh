@@ -24,8 +24,7 @@ stop_crowd() {
 
 # Where ten programs share two processors a heartbeat may be late without anybody's fault.
 case_mounts() {
-	up_of_three
-	cell_ctl cell set master_lease=3s > /dev/null
+	up_of_three master_lease=3s
 	mount_second
 }
 

@@ -5,9 +5,7 @@
 . "$(dirname "$0")/loopback.sh"
 
 case_up() {
-	up_of_three
-	cell_ctl cell set cache_lease=2s
-	cell_ctl cell set session_lease=4s
+	up_of_three cache_lease=1s session_lease=2s
 	mount_second
 }
 
@@ -187,10 +185,10 @@ put "$name ends"
 S
 chmod +x "$work/merge"
 
-# The first holder and the mount of its machine are paused for eleven seconds. The second one gets
-# the lock meanwhile, and works. Then the first one continues.
+# The first holder and the mount of its machine are paused until the second one has got the lock, and
+# works. Then the first one continues.
 pause_the_first() {
-	local daemon first paused patience=40
+	local daemon first patience=40
 	export resource=$work/$1 put=$2 never=$work/never
 	: > "$resource"
 	echo > "$m/$1"
@@ -200,10 +198,8 @@ pause_the_first() {
 	wait_until "the first one has begun" test -e "$resource.first.begun"
 	daemon=$(daemon_of "$m")
 	kill -STOP "$daemon" -$first
-	paused=$SECONDS
 	"$work/merge" second "$m2/$1" 2> /dev/null &
 	wait_until "the second one has begun" test -e "$resource.second.begun"
-	until [ $((SECONDS - paused)) -ge 11 ]; do pause_s 0.2; done
 	kill -CONT -$first "$daemon"
 	touch "$resource.go"
 	wait $! || :

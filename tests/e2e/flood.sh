@@ -25,8 +25,7 @@ phase() {
 
 case_flood() {
 	local nodes writers alone beside
-	up_of_three
-	cell_ctl cell set master_lease=3s > /dev/null
+	up_of_three master_lease=3s
 	"$LSCTL" key generate "$work/mallory.key" mallory > "$work/mallory.pub"
 	cell_ctl principal add mallory "$(cat "$work/mallory.pub")" > /dev/null
 	: > "$m/ground"

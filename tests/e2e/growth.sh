@@ -81,8 +81,7 @@ seconds_since() { awk -v from="$1" -v to="$EPOCHREALTIME" 'BEGIN { printf "%.1f"
 
 case_one_is_away() {
 	local i
-	"$LSCTL" cell create dc1 --dir "$cell" --replica "127.0.0.1:$(free_port)" \
-		--replica "127.0.0.1:$(free_port)" --replica "127.0.0.1:$(free_port)" > /dev/null
+	create_of_three
 	for i in 1 2 3; do start_replica $i; done
 	wait_until "all have a vote" is_told 'sorted(r) == [1, 2, 3] and
 		all(x["condition"] == "voting" for x in r.values())'

@@ -11,8 +11,7 @@ secret=hidden-$RANDOM$RANDOM$RANDOM
 LOCKS=8
 
 case_mounts() {
-	up_of_three
-	cell_ctl cell set master_lease=3s > /dev/null # two processors have all of this to do
+	up_of_three master_lease=3s # two processors have all of this to do
 	"$LSCTL" key generate "$work/mallory.key" mallory > "$work/mallory.pub"
 	"$LSCTL" key generate "$work/stranger.key" > /dev/null
 	cell_ctl principal add mallory "$(cat "$work/mallory.pub")" > /dev/null

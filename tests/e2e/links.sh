@@ -55,13 +55,12 @@ under_load_at() {
 	is "$(epoch)" "$before"
 }
 case_load_at_20_mbit() { under_load_at 20mbit 6000000; }
-case_load_at_5_mbit() { under_load_at 5mbit 2000000; }
 
 # A KeepAlive waits neither for 4 MiB of the client's own requests, nor its answer for theirs.
 case_a_short_session_at_5_mbit() {
 	operate cell set cache_lease=3s
 	operate cell set session_lease=3s
-	under_load_at 5mbit 4000000
+	under_load_at 5mbit 2000000
 }
 
 an_election_under_load_at() {
@@ -69,7 +68,7 @@ an_election_under_load_at() {
 	slow "$1"
 	old=$(master)
 	write_much
-	wait_written 2000000
+	wait_written 1000000
 	begin=$(date +%s%N)
 	kill_replica "$old"
 	wait_until "another master" new_master "$old"

@@ -29,8 +29,17 @@ kill_replica() {
 # listens PORT
 listens() { (exec 7<> "/dev/tcp/127.0.0.1/$1") 2> /dev/null; }
 
-# up_of_three [OPTION...]: lsctl makes and starts it, and mounts it on $m.
-up_of_three() { limit 60 "$LSCTL" up --replicas 3 --dir "$cell" --mount "$m" dc1 > /dev/null; }
+# create_of_three [OPTION...]
+create_of_three() {
+	local i at=()
+	for i in 1 2 3; do at+=(--replica "127.0.0.1:$(free_port)"); done
+	"$LSCTL" cell create dc1 --dir "$cell" "${at[@]}" "$@" > /dev/null
+}
+# up_of_three [NAME=VALUE...]: lsctl makes it, with these settings, starts it and mounts it on $m.
+up_of_three() {
+	[ $# -eq 0 ] || create_of_three "${@/#/--set=}"
+	limit 60 "$LSCTL" up --replicas 3 --dir "$cell" --mount "$m" dc1 > /dev/null
+}
 down() { limit 60 "$LSCTL" down --dir "$cell" dc1; }
 
 # mount_second [OPTIONS]: with the same key.

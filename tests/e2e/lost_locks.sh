@@ -63,8 +63,7 @@ lost() {
 session() { sed -n 's/^session: //p' "$1/.cell/status"; }
 
 case_up() {
-	up_of_three
-	leases 2s 4s
+	up_of_three cache_lease=1s session_lease=2s
 	mount_second
 }
 
@@ -212,7 +211,7 @@ calls_while_frozen() {
 			rc=$?
 		echo $rc > "$work/$name.code"
 	) &
-	for round in 1 2 3; do
+	for round in 1 2; do
 		wait_until "it works" is_at_work "$m/$name.d"
 		wait_until "it waits" is_awaited "$m/$name.other"
 		kill -STOP "${pids[@]}"
@@ -290,7 +289,7 @@ case_frozen_mount() {
 # A new daemon ends the session of a killed one at once, as expired: earlier than its lease would.
 case_killed_mount() {
 	local patience=40
-	hold killed "$m" --lock-delay 8
+	hold killed "$m" --lock-delay 4
 	next killed "$m2"
 	kill -9 "$(daemon_of "$m")"
 	wait_until "the mount is dead" eval "! ls '$m' 2> /dev/null"

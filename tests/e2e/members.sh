@@ -69,9 +69,7 @@ write_much() {
 }
 
 case_start() {
-	"$LSCTL" cell create dc1 --dir "$cell" --replica "127.0.0.1:$(free_port)" \
-		--replica "127.0.0.1:$(free_port)" --replica "127.0.0.1:$(free_port)" \
-		--set session_lease=15s > /dev/null
+	create_of_three --set session_lease=15s
 	local i
 	for i in 1 2 3; do start_replica $i; done
 	limit 30 "$LSFS" -o "key=$cell/admin.key,commit=write" "$conf" "$m"

@@ -4,7 +4,7 @@
 #
 # Machines are called r1, r2, ... (replicas), c1, c2, ... (mounts) and o, the operator's, which no
 # fault touches. Mount N is on "$work/mN"; the filesystem lies in the one mount namespace that we
-# all share, only the daemon's packets leave from its machine.
+# all share, only the daemon's packets leave from its machine. SETTINGS of the cell: NAME=VALUE...
 
 cell=$work/cell
 conf=$cell/net.conf
@@ -119,6 +119,7 @@ heal() {
 make_cell() {
 	local args=() i
 	for i in $(seq "$replicas"); do args+=(--replica "$(address "r$i"):7077"); done
+	for i in ${SETTINGS:-}; do args+=(--set "$i"); done
 	limit 10 "$LSCTL" cell create net --dir "$cell" "${args[@]}" > /dev/null
 }
 
@@ -209,15 +210,7 @@ operate() { on o timeout -k 1 20 "$LSCTL" --cell "$conf" --key "$cell/admin.key"
 status() { operate status --json; }
 
 # The number of the master; fails when there is none.
-master() {
-	status > "$work/status"
-	python3 - "$work/status" <<-'P'
-		import json, sys
-		master = json.load(open(sys.argv[1])).get("master")
-		print(master or "")
-		sys.exit(not master)
-	P
-}
+master() { status | sed -n 's/^  "master": \([0-9]*\),$/\1/p' | grep .; }
 has_master() { master > /dev/null; }
 
 # new_master OLD: somebody else is.
@@ -226,15 +219,10 @@ new_master() {
 	now=$(master) && [ "$now" != "$1" ]
 }
 
-# Every replica of the cell is there and has applied the same entries.
+# Every replica of the cell is there, and knows and has applied the same entries.
 in_step() {
-	status > "$work/status" || return 1
-	python3 - "$work/status" <<-'P'
-		import json, sys
-		replicas = json.load(open(sys.argv[1]))["replicas"]
-		sys.exit(any("applied" not in r for r in replicas)
-		         or len({(r["applied"], r["chosen"]) for r in replicas}) > 1)
-	P
+	[ "$(status | grep -E '"(chosen|applied)":' | sort | uniq -c | awk '{ print $1 }' |
+		xargs)" = "$replicas $replicas" ]
 }
 
 # The applied entry and the digest of the state there, as the stopped replica N has them on disk.

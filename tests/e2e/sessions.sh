@@ -19,9 +19,7 @@ lock() {
 }
 
 case_up() {
-	up_of_three
-	leases 1s 2s
-	cell_ctl cell set grace=1s
+	up_of_three cache_lease=1s session_lease=2s grace=1s
 	: > "$m/l"
 }
 

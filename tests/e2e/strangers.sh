@@ -4,7 +4,7 @@
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/loopback.sh"
 
-port=$(free_port) # of replica 1
+port=7001 # of replica 1
 
 mount_cell() { limit 40 "$LSFS" -o "key=$cell/admin.key" "$cell/dc1.conf" "$m"; }
 not_mounted_with() { one_line 1 "$2" "$LSFS" -o "key=$1" "$cell/dc1.conf" "$m"; }
@@ -21,8 +21,7 @@ case_usage() {
 }
 
 case_mounts() {
-	"$LSCTL" cell create dc1 --dir "$cell" --replica "127.0.0.1:$port" \
-		--replica "127.0.0.1:$(free_port)" --replica "127.0.0.1:$(free_port)" > /dev/null
+	create_of_three
 	local i
 	for i in 1 2 3; do start_replica $i; done
 	mount_cell
