@@ -5,10 +5,7 @@
  * answer is received and its effects are undone or recorded. */
 #include "fs/mount/internal.h"
 
-enum {
-	PATIENCE_MS = 1000,
-	LOCK_PATIENCE_MS = 100, /* until the cell has granted or queued the request */
-};
+enum { PATIENCE_MS = 1000 }; /* with a lock: until the cell has granted or queued the request */
 
 static int
 call_number_order(const struct call *a, const struct call *b)
@@ -309,16 +306,10 @@ cell_answers(const struct mount *m)
 }
 
 static bool
-may_wait_for_lock(const struct call *c)
-{
-	return (c->event.kind == MOUNT_FLOCK || c->event.kind == MOUNT_SETLK) && c->event.wait &&
-	       c->event.lock_mode != LOCK_NONE;
-}
-
-static bool
 waits_for_lock(const struct call *c)
 {
-	return may_wait_for_lock(c) && c->lock && c->lock->ask == ASK_QUEUED;
+	return (c->event.kind == MOUNT_FLOCK || c->event.kind == MOUNT_SETLK) && c->event.wait &&
+	       c->event.lock_mode != LOCK_NONE && c->lock && c->lock->ask == ASK_QUEUED;
 }
 
 /* An event may never come. */
@@ -340,12 +331,10 @@ static void
 call_be_patient(struct mount *m, struct call *c)
 {
 	c->interrupted = true;
-	c->patient_until =
-	    mono_add(m->now, span_ms(may_wait_for_lock(c) ? LOCK_PATIENCE_MS : PATIENCE_MS));
+	c->patient_until = mono_add(m->now, span_ms(PATIENCE_MS));
 	RB_INSERT(call_patience, &m->calls.interrupted, c);
-	MOUNT_TRACE(m, "call %llu is interrupted: its answer is awaited for %lld ms",
-	            (unsigned long long)c->event.call,
-	            (long long)span_to_ms(mono_since(c->patient_until, m->now)));
+	MOUNT_TRACE(m, "call %llu is interrupted: its answer is awaited for %d ms",
+	            (unsigned long long)c->event.call, PATIENCE_MS);
 }
 
 /* True if the call goes on because no signal has come to its caller. A jeopardy in which a caller
