@@ -242,7 +242,9 @@ take_limits(struct answer *answer, const struct wire_list *limits)
 		         (const char *)row.name.data);
 		snprintf(l->unit, sizeof l->unit, "%.*s", (int)row.unit.len,
 		         (const char *)row.unit.data);
-		l->of_cell = row.of_cell != 0;
+		snprintf(l->principal, sizeof l->principal, "%.*s", (int)row.principal.len,
+		         (const char *)row.principal.data);
+		l->owner = (enum limit_owner)row.whose;
 		l->used = row.used;
 		l->most = row.most;
 	}

@@ -19,8 +19,9 @@ struct answer_progress {
 /* A limit as a replica tells it. */
 struct answer_limit {
 	char name[32], unit[16];
-	bool of_cell; /* else of the replica that tells it */
+	enum limit_owner owner; /* a replica: the one that tells it */
 	uint64_t used, most;
+	char principal[LIMIT_PRINCIPAL + 1]; /* that is nearest to it; empty: none is near */
 };
 
 /* The result of asking one replica for its status. */

@@ -19,13 +19,30 @@ add(json_t *limits, const char *name, const char *of, const char *unit, uint64_t
 }
 
 static void
-add_rows(json_t *limits, const struct answer *a, bool of_cell, const char *of)
+add_rows(json_t *limits, const struct answer *a, enum limit_owner owner, const char *of)
 {
 	for (int i = 0; a->heard && i < a->limits_n; i++) {
 		const struct answer_limit *l = &a->limits[i];
 
-		if (l->of_cell == of_cell)
+		if (l->owner == owner)
 			add(limits, l->name, of, l->unit, l->used, l->most);
+	}
+}
+
+/* Only the master tells them. */
+static void
+add_principals(json_t *limits, const struct answer *a)
+{
+	char of[LIMIT_PRINCIPAL + 16];
+
+	for (int i = 0; i < a->limits_n; i++) {
+		const struct answer_limit *l = &a->limits[i];
+
+		if (l->owner != LIMIT_OF_PRINCIPAL)
+			continue;
+		snprintf(of, sizeof of, "%s%s",
+		         l->principal[0] != '\0' ? "principal " : "any principal", l->principal);
+		add(limits, l->name, of, l->unit, l->used, l->most);
 	}
 }
 
@@ -52,11 +69,13 @@ limits_of_replicas(const struct cell_file *cell_file, const struct answer answer
 	char of[32];
 
 	if (best >= 0)
-		add_rows(limits, &answers[best], true, "the cell");
+		add_rows(limits, &answers[best], LIMIT_OF_CELL, "the cell");
 	for (int i = 0; i < cell_file->replicas_n; i++) {
 		snprintf(of, sizeof of, "replica %d", cell_file->replicas[i].id);
-		add_rows(limits, &answers[i], false, of);
+		add_rows(limits, &answers[i], LIMIT_OF_REPLICA, of);
 	}
+	if (best >= 0)
+		add_principals(limits, &answers[best]);
 	return limits;
 }
 

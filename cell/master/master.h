@@ -9,6 +9,7 @@
 
 #include "cell/base/mono.h"
 #include "cell/base/trace.h"
+#include "cell/master/principal_usage.h"
 #include "cell/tree/tree.h"
 
 struct master;
@@ -108,6 +109,9 @@ bool master_principal(struct master *m, uint64_t conn, struct tree_principal *pr
 bool master_of_member(struct master *m, uint64_t conn);
 /* The number of requests without a reply of all sessions of the connection's principal. */
 size_t master_under_way(struct master *m, uint64_t conn);
+/* How near the limits of principals are (m_usage_limits): of the nearest ones, if the connection is
+ * an administrator's, or else of its own. */
+void master_usage(struct master *m, uint64_t conn, struct limit_row rows[USAGE_LIMITS]);
 /* A principal was removed, while the master does not serve: closes its connections. */
 void master_principal_removed(struct master *m, struct bytes principal, struct master_update *u);
 /* Begins to end the session, while the master serves: its locks keep their lock-delays if

@@ -140,6 +140,15 @@ master_under_way(struct master *m, uint64_t conn)
 }
 
 void
+master_usage(struct master *m, uint64_t conn, struct limit_row rows[USAGE_LIMITS])
+{
+	const struct m_connection *c = m_connection_find(m, conn);
+	const bool all = c == NULL || m_connection_administers(m, c);
+
+	m_usage_limits(m, all ? (struct bytes){0} : c->principal, rows);
+}
+
+void
 m_connection_attach(struct master *m, struct m_connection *c, struct m_session *s)
 {
 	must(c->session == NULL || c->session == s);

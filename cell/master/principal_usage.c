@@ -99,3 +99,38 @@ m_usage_drop_request(struct m_session *s, size_t bytes)
 	s->usage->requests--;
 	s->usage->window -= bytes;
 }
+
+/* ---- how near they are ---- */
+
+static struct limit_row
+limit_row(const char *name, const char *unit, uint64_t most, struct bytes principal)
+{
+	return (struct limit_row){bytes_of(name), bytes_of(unit), LIMIT_OF_PRINCIPAL, 0,
+	                          most,           principal};
+}
+
+static void
+count_for(struct limit_row *row, const struct principal_usage *u, uint64_t used)
+{
+	if (used <= row->used)
+		return;
+	row->used = used;
+	row->principal = u->principal;
+}
+
+void
+m_usage_limits(const struct master *m, struct bytes only, struct limit_row rows[USAGE_LIMITS])
+{
+	struct principal_usage *u;
+
+	rows[0] = limit_row("sessions", "count", LIMIT_PRINCIPAL_SESSIONS, only);
+	rows[1] = limit_row("waiters", "count", LIMIT_PRINCIPAL_WAITERS, only);
+	rows[2] = limit_row("request_bytes", "bytes", LIMIT_PRINCIPAL_WINDOW, only);
+	RB_FOREACH(u, principal_usages, (struct principal_usages *)&m->usages) {
+		if (only.len > 0 && !bytes_equal(only, u->principal))
+			continue;
+		count_for(&rows[0], u, u->sessions);
+		count_for(&rows[1], u, u->waiters);
+		count_for(&rows[2], u, u->window);
+	}
+}

@@ -7,10 +7,12 @@
 #include <bsd/sys/tree.h>
 #include <stdbool.h>
 #include <stddef.h>
-#include "cell/base/bytes.h"
+#include "cell/wire/types.h"
 
 struct master;
 struct m_session;
+
+enum { USAGE_LIMITS = 3 };
 
 struct principal_usage {
 	RB_ENTRY(principal_usage) link;
@@ -22,6 +24,9 @@ struct principal_usage {
 
 RB_HEAD(principal_usages, principal_usage);
 
+/* How near the limits are: of each the principal that is nearest to it, or only the named one. Its
+ * name is a view. */
+void m_usage_limits(const struct master *m, struct bytes only, struct limit_row rows[USAGE_LIMITS]);
 /* Counts a session, whose record begins. */
 void m_usage_join(struct master *m, struct m_session *s, struct bytes principal);
 /* Counts it no longer. Nothing of it is counted any more. */

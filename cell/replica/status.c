@@ -79,10 +79,16 @@ pack_progress(const struct replica *r, struct buffer *packed)
 
 /* ---- limits ---- */
 
-static void
-pack_limit(struct wire_list *list, struct buffer *packed, const struct limit_row *row)
+static struct limit_row
+limit_row(const char *name, const char *unit, uint8_t whose, uint64_t used, uint64_t most)
 {
-	wire_put_limit_row(packed, row);
+	return (struct limit_row){bytes_of(name), bytes_of(unit), whose, used, most, {NULL, 0}};
+}
+
+static void
+pack_limit(struct wire_list *list, struct buffer *packed, struct limit_row row)
+{
+	wire_put_limit_row(packed, &row);
 	list->count++;
 	list->packed = buffer_view(packed);
 }
@@ -93,25 +99,23 @@ pack_limits_of_cell(const struct replica *r, const struct result_usage *usage,
 {
 	struct member_view m;
 	const struct limit_row rows[] = {
-	    {bytes_of("sessions"), bytes_of("count"), 1, usage->sessions, LIMIT_SESSIONS},
-	    {bytes_of("quota_nodes"), bytes_of("count"), 1, usage->nodes, usage->quota_nodes},
-	    {bytes_of("quota_bytes"), bytes_of("bytes"), 1, usage->bytes, usage->quota_bytes},
+	    limit_row("sessions", "count", LIMIT_OF_CELL, usage->sessions, LIMIT_SESSIONS),
+	    limit_row("quota_nodes", "count", LIMIT_OF_CELL, usage->nodes, usage->quota_nodes),
+	    limit_row("quota_bytes", "bytes", LIMIT_OF_CELL, usage->bytes, usage->quota_bytes),
 	};
 	uint64_t members = 0, highest = 0;
 
 	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-		pack_limit(list, packed, &rows[i]);
+		pack_limit(list, packed, rows[i]);
 	r_member_list_view(r, &m);
 	for (int i = 0; i < m.n; i++) {
 		members += m.list[i].member.role != MEMBER_REMOVED;
 		highest = m.list[i].member.id > highest ? m.list[i].member.id : highest;
 	}
 	pack_limit(list, packed,
-	           &(struct limit_row){bytes_of("replicas"), bytes_of("count"), 1, members,
-	                               LIMIT_REPLICAS});
+	           limit_row("replicas", "count", LIMIT_OF_CELL, members, LIMIT_REPLICAS));
 	pack_limit(list, packed,
-	           &(struct limit_row){bytes_of("replica_ids"), bytes_of("count"), 1, highest,
-	                               LIMIT_REPLICA_ID});
+	           limit_row("replica_ids", "count", LIMIT_OF_CELL, highest, LIMIT_REPLICA_ID));
 }
 
 static void
@@ -119,14 +123,25 @@ pack_limits_of_replica(const struct replica *r, struct wire_list *list, struct b
 {
 	const struct px_log_room log = px_log_room(r->px);
 	const struct limit_row rows[] = {
-	    {bytes_of("log_entries"), bytes_of("count"), 0, log.entries, log.entries_max},
-	    {bytes_of("log_bytes"), bytes_of("bytes"), 0, log.bytes, log.bytes_max},
-	    {bytes_of("clients"), bytes_of("count"), 0, r->times.clients, r->times.clients_max},
+	    limit_row("log_entries", "count", LIMIT_OF_REPLICA, log.entries, log.entries_max),
+	    limit_row("log_bytes", "bytes", LIMIT_OF_REPLICA, log.bytes, log.bytes_max),
+	    limit_row("clients", "count", LIMIT_OF_REPLICA, r->times.clients, r->times.clients_max),
 	};
 
 	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
 		if (rows[i].most > 0)
-			pack_limit(list, packed, &rows[i]);
+			pack_limit(list, packed, rows[i]);
+}
+
+static void
+pack_limits_of_principals(const struct replica *r, uint64_t conn, struct wire_list *list,
+                          struct buffer *packed)
+{
+	struct limit_row rows[USAGE_LIMITS];
+
+	master_usage(r->master, conn, rows);
+	for (size_t i = 0; i < USAGE_LIMITS; i++)
+		pack_limit(list, packed, rows[i]);
 }
 
 /* ---- the answer ---- */
@@ -167,6 +182,8 @@ r_status_answer(struct replica *r, uint64_t conn)
 	}
 	pack_limits_of_cell(r, &usage, &m.status_reply.limits, &limits);
 	pack_limits_of_replica(r, &m.status_reply.limits, &limits);
+	if (m.status_reply.role == REPLICA_MASTER)
+		pack_limits_of_principals(r, conn, &m.status_reply.limits, &limits);
 	r_answer(r, conn, &m);
 	buffer_free(&limits);
 	buffer_free(&progress);

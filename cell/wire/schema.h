@@ -179,7 +179,7 @@ enum { WIRE_MINOR = 0 };
 #define WIRE_principal_row(F) F(text, name, LIMIT_PRINCIPAL) F(bytes, key, 32)
 /* A limit of the cell or, 0, of the replica that reports it, for people. */
 #define WIRE_limit_row(F) F(text, name, LIMIT_NAME) F(text, unit, LIMIT_NAME)                 \
-	F(u8, of_cell, 0) F(u64, used, 0) F(u64, most, 0)
+	F(u8, whose, 0) F(u64, used, 0) F(u64, most, 0) F(text, principal, LIMIT_PRINCIPAL)
 
 #define WIRE_PARTS(S)                                                                         \
 	S(attr) S(child) S(ticket) S(lock_holder) S(lock_waiter) S(guard) S(command) S(acquire)    \

@@ -266,20 +266,34 @@ print_status(struct player *p, const struct msg_status_reply *m)
 		           row.full ? ", its disk is full" : "");
 }
 
+static void
+say_whose(const struct limit_row *row, char of[LIMIT_PRINCIPAL + 16])
+{
+	static const char *const whose[] = {"its", "the cell's", "any principal's"};
+
+	must(row->whose < sizeof whose / sizeof *whose);
+	snprintf(of, LIMIT_PRINCIPAL + 16, "%s", whose[row->whose]);
+	if (row->principal.len > 0)
+		snprintf(of, LIMIT_PRINCIPAL + 16, "principal %.*s's", (int)row->principal.len,
+		         (const char *)row->principal.data);
+}
+
 /* The sim's driver accepts any number of clients. */
 static void
 print_limits(struct player *p, const struct msg_status_reply *m)
 {
 	struct cursor at = cursor_of(m->limits.packed);
+	char of[LIMIT_PRINCIPAL + 16];
 	struct limit_row row;
 
-	while (wire_next_limit_row(&at, &row))
-		if (row.most != SIZE_MAX)
-			player_say(p, "operator: %s %.*s: %lu of %lu %.*s",
-			           row.of_cell ? "the cell's" : "its", (int)row.name.len,
-			           (const char *)row.name.data, (unsigned long)row.used,
-			           (unsigned long)row.most, (int)row.unit.len,
-			           (const char *)row.unit.data);
+	while (wire_next_limit_row(&at, &row)) {
+		if (row.most == SIZE_MAX)
+			continue;
+		say_whose(&row, of);
+		player_say(p, "operator: %s %.*s: %lu of %lu %.*s", of, (int)row.name.len,
+		           (const char *)row.name.data, (unsigned long)row.used,
+		           (unsigned long)row.most, (int)row.unit.len, (const char *)row.unit.data);
+	}
 }
 
 static void

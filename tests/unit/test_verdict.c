@@ -37,11 +37,11 @@ lose(struct cell *c, int id)
 }
 
 static void
-add_limit(struct answer *a, const char *name, bool of_cell, uint64_t used, uint64_t most)
+add_limit(struct answer *a, const char *name, enum limit_owner owner, uint64_t used, uint64_t most)
 {
 	struct answer_limit *l = &a->limits[a->limits_n++];
 
-	*l = (struct answer_limit){.unit = "count", .of_cell = of_cell, .used = used, .most = most};
+	*l = (struct answer_limit){.unit = "count", .owner = owner, .used = used, .most = most};
 	strcpy(l->name, name);
 }
 
@@ -146,12 +146,12 @@ TEST(test_a_limit_is_near)
 {
 	struct cell c = cell_of(3);
 
-	add_limit(&c.answers[0], "sessions", true, 89, 100);
+	add_limit(&c.answers[0], "sessions", LIMIT_OF_CELL, 89, 100);
 	expect(&c, VERDICT_GOOD, NULL);
 	c.answers[0].limits[0].used = 90;
 	expect(&c, VERDICT_DEGRADED, "sessions of the cell: 90 of 100 count");
 	c = cell_of(3);
-	add_limit(&c.answers[2], "clients", false, 10, 10);
+	add_limit(&c.answers[2], "clients", LIMIT_OF_REPLICA, 10, 10);
 	expect(&c, VERDICT_DEGRADED, "clients of replica 3: 10 of 10 count");
 }
 
@@ -161,8 +161,8 @@ TEST(test_the_master_tells_of_the_cell)
 	struct cell c = cell_of(3);
 	json_t *limits;
 
-	add_limit(&c.answers[1], "sessions", true, 5, 100);
-	add_limit(&c.answers[0], "sessions", true, 7, 100);
+	add_limit(&c.answers[1], "sessions", LIMIT_OF_CELL, 5, 100);
+	add_limit(&c.answers[0], "sessions", LIMIT_OF_CELL, 7, 100);
 	c.answers[1].status.applied = 10;
 	limits = limits_of_replicas(&c.file, c.answers);
 	assert_int_equal(json_array_size(limits), 1);
