@@ -2,11 +2,13 @@
 # A client that means harm, against three replicas: with a key that the cell knows, of a principal
 # that may write some files and read nothing else, and with one that it does not. Nothing ends, the
 # master stays who it is, memory has its limits, others have their turn, and nothing is learnt.
-# ATTACK=60 SESSIONS=2000 HALF=50000 tests/e2e/hostile.sh: more of it, for so many seconds.
+# ATTACK=60 SESSIONS=2000 HALF=50000 PARKED=60000 tests/e2e/hostile.sh: more of it, for so many
+# seconds, in which so many requests wait for locks.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/loopback.sh"
 
 ATTACK=${ATTACK:-6}
+export PARKED=${PARKED:-2000}
 secret=hidden-$RANDOM$RANDOM$RANDOM
 LOCKS=8
 
@@ -42,6 +44,8 @@ kilobytes() { sed -n 's/^VmHWM:[[:space:]]*\([0-9]*\).*/\1/p' "/proc/$1/status";
 # number WORD: the one behind it in the last line of the hostile program.
 number() { sed -n "s/.*\<$1 \([0-9]*\).*/\1/p" "$work/said"; }
 
+all_wait() { grep -q "all wait" "$work/said"; }
+
 # attacked KEY [MASTER NODE...]: by that key, while a mount writes: a tenth of what it writes alone,
 # at least. The attack needs the processors, too, and they may have other things to do.
 attacked() {
@@ -53,6 +57,7 @@ attacked() {
 	nice -n 19 "$build/tests/hostile/hostile" "$cell/dc1.conf" "$key" "$ATTACK" "$secret" "$@" \
 		> "$work/said" 2> "$work/said.log" &
 	pid=$!
+	patience=120 wait_until "their acquires wait" all_wait
 	beside=$(writes "$ATTACK")
 	wait $pid || cat "$work/said.log"
 	say "$(cat "$work/said")"
@@ -75,7 +80,7 @@ case_with_a_key_that_is_known() {
 	flock 9 # lists of locks have it
 	# shellcheck disable=SC2086 # words
 	attacked "$work/mallory.key" "$(master)" $nodes
-	[ "$(number parked)" -gt 0 ]
+	[ "$(number parked)" -ge "$PARKED" ]
 	[ "$(number answers)" -gt 0 ]
 }
 

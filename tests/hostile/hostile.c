@@ -5,7 +5,8 @@
  * one of the ways below, against the replica MASTER or, where the key is a stranger's, against all.
  * NODEs are files that the key's principal may write: the contents of the first are written and
  * read, the locks of the others waited for, PARKED times (60,000). No answer to anybody may hold
- * SECRET. MANNER names the only way, of `manners` below. At the end one line
+ * SECRET. MANNER names the only way, of `manners` below. The SECONDS begin when so many wait, which
+ * is told by a line `all wait`. At the end one line
  *
  *   half N standing N opened N sessions N denied N parked N answers N learnt N */
 #include <arpa/inet.h>
@@ -22,7 +23,7 @@
 #include "tests/hostile/half_open.h"
 #include "tests/unit/wire_values.h"
 
-enum { TICK_MS = 10, NODES_MAX = 16, GUESSES = 64, PARKED_AT_ONCE = 200 };
+enum { TICK_MS = 10, NODES_MAX = 16, GUESSES = 64, PARKED_AT_ONCE = 200, PARKED_EACH = 1000 };
 
 enum manner {
 	IDLE,      /* has a session, and keeps it */
@@ -57,7 +58,7 @@ struct assault {
 	struct attacker *attackers;
 	struct values values;
 	uint64_t nodes[NODES_MAX];
-	size_t targets_n, nodes_n, attackers_n, begun, most_parked;
+	size_t targets_n, nodes_n, attackers_n, parkers, begun, most_parked, seconds;
 	uint64_t opened, sessions, denied, parked, answers;
 };
 
@@ -386,11 +387,29 @@ on_closed(struct hostile_line *l)
 
 /* ---- life ---- */
 
+static void on_end(uv_timer_t *end);
+
+static bool
+all_wait(const struct assault *s)
+{
+	return s->parkers == 0 || s->nodes_n < 2 || s->parked >= s->most_parked;
+}
+
+static void
+begin_seconds(struct assault *s)
+{
+	printf("all wait\n");
+	fflush(stdout);
+	must(uv_timer_start(&s->end, on_end, 1000 * s->seconds, 0) == 0);
+}
+
 static void
 on_tick(uv_timer_t *tick)
 {
 	struct assault *s = tick->data;
 
+	if (!uv_is_active((uv_handle_t *)&s->end) && all_wait(s))
+		begin_seconds(s);
 	half_open_tick(s->half);
 	for (int i = 0; i < 16 && s->begun < s->attackers_n; i++)
 		attack(&s->attackers[s->begun++]);
@@ -446,15 +465,18 @@ aim(struct assault *s, const struct cell_file *cell, unsigned long master)
 	}
 }
 
+/* Ten go on in each manner, and so many more wait for locks that nobody waits for very many. */
 static enum manner
-manner_of(size_t i)
+manner_of(const struct assault *s, size_t i)
 {
 	const char *only = getenv("MANNER");
 
 	for (int k = 0; k < MANNERS && only != NULL; k++)
 		if (strcmp(manners[k], only) == 0)
 			return (enum manner)k;
-	return (enum manner)(i < 10 * MANNERS ? i % MANNERS : IDLE);
+	if (i < 10 * MANNERS)
+		return (enum manner)(i % MANNERS);
+	return i < 10 * MANNERS + s->most_parked / PARKED_EACH ? PARKING : IDLE;
 }
 
 static void
@@ -466,7 +488,8 @@ muster(struct assault *s, bool at_all)
 		struct attacker *a = &s->attackers[i];
 
 		a->assault = s;
-		a->manner = manner_of(i);
+		a->manner = manner_of(s, i);
+		s->parkers += a->manner == PARKING;
 		a->line.target = &s->targets[at_all ? i % s->targets_n : 0];
 		a->line.opened = on_opened;
 		a->line.frame = on_frame;
@@ -505,11 +528,11 @@ main(int argc, char **argv)
 	must(uv_timer_init(&s.loop, &s.tick) == 0 && uv_timer_init(&s.loop, &s.end) == 0);
 	s.tick.data = s.end.data = &s;
 	s.values.rng = rng_seeded(1);
+	s.seconds = strtoull(argv[3], NULL, 10);
 	s.most_parked = wanted("PARKED", 60000);
 	aim(&s, &cell, argc > 5 ? strtoul(argv[5], NULL, 10) : 0);
 	muster(&s, argc <= 5);
 	s.half = half_open_new(s.targets, s.targets_n, wanted("HALF", 10000));
 	must(uv_timer_start(&s.tick, on_tick, 0, TICK_MS) == 0);
-	must(uv_timer_start(&s.end, on_end, 1000 * strtoull(argv[3], NULL, 10), 0) == 0);
 	return uv_run(&s.loop, UV_RUN_DEFAULT);
 }
