@@ -1,5 +1,6 @@
 /* Begin and end of a mastership, the dispatch of messages and of applied commands, and the frame of
  * every step. */
+#include <sodium.h>
 #include <stdlib.h>
 #include "cell/base/memory.h"
 #include "cell/base/must.h"
@@ -75,6 +76,7 @@ master_free(struct master *m)
 		m_connection_free(m, c);
 	clear(m);
 	m_proposals_free(m);
+	sodium_memzero(m, sizeof *m);
 	free(m);
 }
 
