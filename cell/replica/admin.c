@@ -17,6 +17,7 @@
 #include "cell/base/memory.h"
 #include "cell/base/must.h"
 #include "cell/replica/internal.h"
+#include "cell/tree/signing.h"
 #include "cell/wire/codec.h"
 
 enum { OPERATORS_MAX = 256 };
@@ -358,13 +359,16 @@ conclude_rotations(struct replica *r, enum rc rc, const char *why)
 void
 r_admin_keys(struct replica *r, struct bytes keys)
 {
-	const struct op op = {.code = OP_rotate_key,
-	                      .rotate_key = {{keys.data, keys.len / 2},
-	                                     {keys.data + keys.len / 2, keys.len / 2}}};
+	struct op op = {.code = OP_rotate_key};
 
+	if (keys.len > 0)
+		op.rotate_key = (struct op_rotate_key){
+		    {keys.data, SIGNING_KEY},
+		    {keys.data + SIGNING_KEY, SIGNING_KEY},
+		    {keys.data + 2 * SIGNING_KEY, keys.len - 2 * SIGNING_KEY},
+		};
 	if (keys.len == 0) {
-		conclude_rotations(r, RC_IO,
-		                   "the master can't store a new signing key, or lacks one");
+		conclude_rotations(r, RC_IO, "the master can't store a new signing key");
 	} else if (r_member_list_changing(r)) {
 		conclude_rotations(r, RC_BUSY, "the members have changed: try again");
 	} else if (r_is_master(r)) {

@@ -9,7 +9,13 @@
 #include "cell/server/backoff.h"
 #include "cell/wire/codec.h"
 
-enum { SEND_EVERY_MS = 200, ASK_FIRST_MS = 1000, ASK_LONGEST_MS = 5000, TELL_EVERY_S = 60 };
+enum {
+	SEND_EVERY_MS = 200,
+	ASK_FIRST_MS = 1000,
+	ASK_LONGEST_MS = 5000,
+	TELL_EVERY_S = 60,
+	SEARCH_MS = 2000
+};
 
 /* The keys in force. */
 enum { NEWEST, FORMER, IN_FORCE };
@@ -23,8 +29,10 @@ struct key_rotation {
 	bool kept_by[LIMIT_REPLICA_ID + 1]; /* members that have it on disk */
 	uint8_t confirm_to;                 /* a member waits for a confirmation; 0: none does */
 	uint8_t to_confirm[SIGN_PUBLIC];    /* of this key, once it is on disk */
+	mono_t lost_at; /* from then on the newest key in force is lost, if this replica lacks it */
 	mono_t send, ask;
 	struct backoff backoff;            /* of `ask` */
+	bool missing_told;                 /* the log has a line about keys that nobody sends */
 	mono_t tell[LIMIT_REPLICA_ID + 1]; /* before that it is not logged that it gets the keys */
 };
 
@@ -227,15 +235,37 @@ take(struct key_rotation *k, uint8_t from, bool master, struct bytes key)
 /* ---- a majority ---- */
 
 static void
-conclude(struct key_rotation *k, bool stored)
+end_introduction(struct key_rotation *k, struct bytes keys)
 {
-	uint8_t keys[IN_FORCE * SIGN_PUBLIC];
-
 	k->introducing = false;
 	k->send = MONO_NEVER;
+	k->config.agreed(k->config.user, keys);
+}
+
+/* Without the newest key, which the majority was asked for again and again, the former one stays:
+ * this replica has signed with that. */
+static void
+conclude(struct key_rotation *k)
+{
+	const bool lost = is_missing(k, NEWEST);
+	uint8_t keys[(1 + IN_FORCE) * SIGN_PUBLIC];
+
 	memcpy(keys, k->next, SIGN_PUBLIC);
-	memcpy(keys + SIGN_PUBLIC, in_force(k, NEWEST), SIGN_PUBLIC);
-	k->config.agreed(k->config.user, (struct bytes){keys, stored ? sizeof keys : 0});
+	memcpy(keys + SIGN_PUBLIC, in_force(k, lost ? FORMER : NEWEST), SIGN_PUBLIC);
+	memcpy(keys + 2 * SIGN_PUBLIC, in_force(k, NEWEST), SIGN_PUBLIC);
+	if (lost)
+		server_io_log(k->config.io, SERVER_WARN,
+		              "no member has the newest signing key: it goes out of force");
+	end_introduction(k, (struct bytes){keys, (lost ? 3 : 2) * SIGN_PUBLIC});
+}
+
+/* This replica lacks the newest key in force, and a member may still send it, or it is being
+ * written. */
+static bool
+newest_is_awaited(const struct key_rotation *k)
+{
+	return is_missing(k, NEWEST) && (has(&k->wanted, in_force(k, NEWEST)) ||
+	                                 mono_before(server_io_now(k->config.io), k->lost_at));
 }
 
 static void
@@ -245,7 +275,7 @@ count(struct key_rotation *k)
 	struct member m = {0};
 	int voters = 0, kept = 0;
 
-	if (!k->introducing || !has(&k->held, k->next))
+	if (!k->introducing || !has(&k->held, k->next) || newest_is_awaited(k))
 		return;
 	while (tree_member_after(k->config.tree, m.id, &m)) {
 		if (m.role != MEMBER_VOTER)
@@ -254,7 +284,7 @@ count(struct key_rotation *k)
 		kept += m.id == self || k->kept_by[m.id];
 	}
 	if (kept > voters / 2)
-		conclude(k, true);
+		conclude(k);
 }
 
 static void
@@ -290,7 +320,6 @@ key_rotation_peer(struct key_rotation *k, uint8_t from, bool member, bool master
 
 /* ---- events ---- */
 
-/* A replica without the newest key signs with the former one, which a rotation would end. */
 void
 key_rotation_begin(struct key_rotation *k)
 {
@@ -298,15 +327,12 @@ key_rotation_begin(struct key_rotation *k)
 
 	if (k->introducing)
 		return;
-	if (is_missing(k, NEWEST)) {
-		k->config.agreed(k->config.user, (struct bytes){NULL, 0});
-		return;
-	}
 	k->config.io->random(k->config.io->user, seed, sizeof seed);
 	crypto_sign_seed_keypair(k->next, secret, seed);
 	k->introducing = true;
 	memset(k->kept_by, 0, sizeof k->kept_by);
 	k->send = server_io_now(k->config.io);
+	k->lost_at = mono_add(k->send, span_ms(SEARCH_MS));
 	server_io_log(k->config.io, SERVER_INFO, "a new signing key is sent to all members");
 	keep(k, secret);
 	sodium_memzero(seed, sizeof seed);
@@ -330,6 +356,7 @@ key_rotation_follow(struct key_rotation *k)
 	keep(k, NULL);
 	k->ask = server_io_now(k->config.io);
 	backoff_reset(&k->backoff);
+	k->missing_told = false;
 	k->config.changed(k->config.user);
 }
 
@@ -338,7 +365,7 @@ key_rotation_written(struct key_rotation *k)
 {
 	k->held = *cell_file_writer_keys(k->config.writer);
 	if (k->introducing && !has(&k->held, k->next) && !cell_file_writer_busy(k->config.writer))
-		conclude(k, false);
+		end_introduction(k, (struct bytes){NULL, 0});
 	if (k->confirm_to != 0 && has(&k->held, k->to_confirm)) {
 		confirm(k, k->confirm_to, k->to_confirm);
 		k->confirm_to = 0;
@@ -354,15 +381,38 @@ key_rotation_deadline(const struct key_rotation *k)
 }
 
 static void
+ask_members(struct key_rotation *k)
+{
+	send_to_members(k, &(struct message){.code = MSG_secret_request}, NULL);
+}
+
+static void
 send_next(struct key_rotation *k)
 {
 	const int at = sign_keys_find(&k->held, k->next);
 
-	if (at >= 0)
-		send_to_members(k,
-		                &(struct message){MSG_secret,
-		                                  .secret = {{k->held.secret[at], SIGN_SECRET}}},
-		                k->kept_by);
+	if (at < 0)
+		return;
+	if (is_missing(k, NEWEST))
+		ask_members(k);
+	send_to_members(k,
+	                &(struct message){MSG_secret,
+	                                  .secret = {{k->held.secret[at], SIGN_SECRET}}},
+	                k->kept_by);
+}
+
+/* Once, when members have been asked in vain for some seconds. */
+static void
+tell_missing(struct key_rotation *k)
+{
+	if (k->backoff.pause_ms < ASK_LONGEST_MS || k->missing_told)
+		return;
+	k->missing_told = true;
+	server_io_log(
+	    k->config.io, SERVER_WARN,
+	    "no member sends the %s signing key; if none has it any more, replace it: lsctl "
+	    "cell rotate-key",
+	    is_missing(k, NEWEST) ? "newest" : "former");
 }
 
 void
@@ -371,13 +421,15 @@ key_rotation_timeout(struct key_rotation *k, mono_t now)
 	if (mono_reached(now, k->send)) {
 		send_next(k);
 		k->send = mono_add(now, span_ms(SEND_EVERY_MS));
+		count(k);
 	}
 	if (!mono_reached(now, k->ask))
 		return;
 	k->ask = MONO_NEVER;
 	if (!is_missing(k, NEWEST) && !is_missing(k, FORMER))
 		return;
-	send_to_members(k, &(struct message){.code = MSG_secret_request}, NULL);
+	ask_members(k);
+	tell_missing(k);
 	k->ask = backoff_next(&k->backoff, now);
 }
 

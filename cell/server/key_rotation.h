@@ -19,8 +19,8 @@ struct key_rotation_config {
 	struct cell_file_writer *writer;
 	void (*send)(void *user, uint8_t replica, uint64_t conn, struct bytes frame);
 	/* A majority has the new key: the public ones to be in force are this one and the one
-	 * before it, one behind the other. Empty: this replica can't store it, or lacks the newest
-	 * key in force. */
+	 * before it, one behind the other, and behind these the newest one until now, if it is
+	 * lost. Empty: this replica can't store the new key. */
 	void (*agreed)(void *user, struct bytes keys);
 	/* Other keys are to be used: key_rotation_keys. */
 	void (*changed)(void *user);
@@ -31,7 +31,9 @@ struct key_rotation *key_rotation_new(const struct key_rotation_config *config);
 void key_rotation_free(struct key_rotation *k);
 /* The keys for a master on this replica. */
 void key_rotation_keys(const struct key_rotation *k, struct master_keys *keys);
-/* Begins to introduce a new key, unless one is being introduced; results in `agreed`. */
+/* Begins to introduce a new key, unless one is being introduced; results in `agreed`. When this
+ * replica lacks the newest key in force it asks all members for that meanwhile: it is lost if a
+ * majority takes the new one and none has sent it within some seconds. */
 void key_rotation_begin(struct key_rotation *k);
 /* The tree may name other keys than before. */
 void key_rotation_follow(struct key_rotation *k);

@@ -15,10 +15,22 @@ tree_signing_since(const struct tree *t)
 	return t->signing.since;
 }
 
+enum { NEWEST, FORMER };
+
 static bool
-is_newest(const struct tree *t, struct bytes key)
+is_in_force(const struct tree *t, int place, struct bytes key)
 {
-	return t->signing.since > 0 && memcmp(t->signing.keys, key.data, SIGNING_KEY) == 0;
+	return t->signing.since > 0 &&
+	       bytes_equal(key, (struct bytes){t->signing.keys + place * SIGNING_KEY, SIGNING_KEY});
+}
+
+/* The command was made for the keys in force: with the newest one lost, the one before stays. */
+static bool
+is_for_keys_in_force(const struct tree *t, const struct op_rotate_key *o)
+{
+	if (o->lost.len > 0)
+		return is_in_force(t, NEWEST, o->lost) && is_in_force(t, FORMER, o->former);
+	return t->signing.since == 0 || is_in_force(t, NEWEST, o->former);
 }
 
 enum rc
@@ -29,9 +41,9 @@ apply_rotate_key(struct execution *x, const struct op_rotate_key *o)
 	if (o->key.len != SIGNING_KEY || o->former.len != SIGNING_KEY ||
 	    bytes_equal(o->key, o->former))
 		return RC_INVAL;
-	if (is_newest(x->tree, o->key))
+	if (is_in_force(x->tree, NEWEST, o->key))
 		return RC_OK;
-	if (s->since > 0 && !is_newest(x->tree, o->former))
+	if (!is_for_keys_in_force(x->tree, o))
 		return RC_CANCELED;
 	memcpy(s->keys, o->key.data, SIGNING_KEY);
 	memcpy(s->keys + SIGNING_KEY, o->former.data, SIGNING_KEY);

@@ -204,7 +204,8 @@ struct tree_outcome {
  *   removed stay in the list; beyond LIMIT_MEMBERS those that were removed first are forgotten, but
  *   never the greatest id. The new list's version is `index`.
  * - rotate_key: the newest signing key already: RC_OK; `former` is not the newest one: RC_CANCELED;
- *   not two different keys: RC_INVAL.
+ *   not two different keys: RC_INVAL. With `lost`, RC_CANCELED unless that is the newest one and
+ *   `former` the one before it, which stays in force while the lost one goes.
  * - check_digest: a note is made of it, and the next slice (tree_slice_digest) is compared next.
  * - restore: for a copy that becomes a new cell. The epoch, the next node's number, the last fence
  *   and every generation that there is (a lock's, too, that was never held) grow by `jump`;

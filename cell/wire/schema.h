@@ -177,7 +177,7 @@ enum { WIRE_MINOR = 0 };
 
 /* A principal of the cell, for people. */
 #define WIRE_principal_row(F) F(text, name, LIMIT_PRINCIPAL) F(bytes, key, 32)
-/* A limit of the cell or, 0, of the replica that reports it, for people. */
+/* A limit, for people: of the cell, 1; of the replica that reports it, 0; of a principal, 2. */
 #define WIRE_limit_row(F) F(text, name, LIMIT_NAME) F(text, unit, LIMIT_NAME)                 \
 	F(u8, whose, 0) F(u64, used, 0) F(u64, most, 0) F(text, principal, LIMIT_PRINCIPAL)
 
@@ -284,7 +284,8 @@ enum { WIRE_MINOR = 0 };
 #define WIRE_op_remove_principal(F) F(text, name, LIMIT_PRINCIPAL)
 #define WIRE_op_rekey_principal(F) /* of an administrator, which has lost its key */         \
 	F(text, name, LIMIT_PRINCIPAL) F(bytes, key, 32)
-#define WIRE_op_rotate_key(F) F(bytes, key, 32) F(bytes, former, 32) /* public signing keys */
+#define WIRE_op_rotate_key(F) /* public signing keys */                                       \
+	F(bytes, key, 32) F(bytes, former, 32) F(bytes, lost, 32)
 #define WIRE_op_check_digest(F) /* the digest that a quorum of replicas computed at `index` */ \
 	F(u64, index, 0) F(u64, digest, 0)
 #define WIRE_op_restore(F) /* a new cell from a copy: every counter grows by this */    \

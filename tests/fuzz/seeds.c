@@ -64,7 +64,8 @@ static const struct op operations[] = {
                        {(const uint8_t *)"0123456789abcdef0123456789abcdef", 32}}},
     {.code = OP_rotate_key,
      .rotate_key = {{(const uint8_t *)"a newer key with its 32 letters.", 32},
-                    {(const uint8_t *)"an older key with its 32 letters", 32}}},
+                    {(const uint8_t *)"an older key with its 32 letters", 32},
+                    {NULL, 0}}},
     {.code = OP_restore, .restore = {1000}},
 };
 

@@ -12,20 +12,42 @@ has_on_disk(const struct host *n, const uint8_t *public_key)
 	       (first && n->disk.has_key && n->disk.keys.keys.n == 0);
 }
 
-static void
-check_majority(struct sim *s, const uint8_t *public_key)
+/* Of the voters, of whom there are `voters`. */
+static int
+having_on_disk(const struct sim *s, const uint8_t *public_key, int *voters)
 {
-	int voters = 0, having = 0;
+	int having = 0;
 
+	*voters = 0;
 	for (int id = 1; id <= s->hosts_n; id++) {
 		if (members_role(s, id) != MEMBER_VOTER)
 			continue;
-		voters++;
+		++*voters;
 		having += has_on_disk(&s->hosts[id - 1], public_key);
 	}
+	return having;
+}
+
+static void
+check_majority(struct sim *s, const uint8_t *public_key)
+{
+	int voters;
+	const int having = having_on_disk(s, public_key, &voters);
+
 	if (2 * having < voters) /* a voter more may have come meanwhile */
 		sim_fail(s, "a signing key is in force that %d of %d voters have on disk", having,
 		         voters);
+}
+
+static void
+check_lost(struct sim *s, const uint8_t *public_key)
+{
+	int voters;
+	const int having = having_on_disk(s, public_key, &voters);
+
+	if (2 * having > voters + 1) /* one may have got it meanwhile */
+		sim_fail(s, "a signing key is taken for lost that %d of %d voters have on disk",
+		         having, voters);
 }
 
 static void
@@ -55,8 +77,13 @@ signing_keys_decide(struct sim *s, const struct op_rotate_key *op)
 {
 	struct signing_keys *k = &s->model.keys;
 
-	if (k->rotations > 0 && memcmp(k->newest, op->former.data, SIGN_PUBLIC) != 0)
+	const bool lost = op->lost.len > 0;
+
+	if (k->rotations > 0 &&
+	    memcmp(lost ? k->former : k->newest, op->former.data, SIGN_PUBLIC) != 0)
 		return;
+	if (lost)
+		check_lost(s, op->lost.data);
 	check_majority(s, op->key.data);
 	memcpy(k->newest, op->key.data, SIGN_PUBLIC);
 	memcpy(k->former, op->former.data, SIGN_PUBLIC);

@@ -203,11 +203,14 @@ COMMAND(freeze)
 
 COMMAND(damage)
 {
-	const struct tree *t = replica_tree(next_host(p, w)->replica);
+	struct host *n = next_host(p, w);
 
-	if (script_take(w, "history"))
-		damage_history(t);
-	else if (!damage_contents(t, names_find(p->s, &p->names, script_needed(w))))
+	if (script_take(w, "keys"))
+		n->disk.keys = (struct key_files){0};
+	else if (script_take(w, "history"))
+		damage_history(replica_tree(n->replica));
+	else if (!damage_contents(replica_tree(n->replica),
+	                          names_find(p->s, &p->names, script_needed(w))))
 		script_misuse(w, "there are no such contents");
 }
 
@@ -396,7 +399,7 @@ static const struct script_command commands[] = {
     {"client", "NAME [caching]", run_client},
     {"crash", "REPLICA [late]", run_crash},
     {"cut", "REPLICA [REPLICA]", run_cut},
-    {"damage", "REPLICA history|FILE", run_damage},
+    {"damage", "REPLICA history|keys|FILE", run_damage},
     {"deaf", "REPLICA [REPLICA]", run_cut},
     {"disk", "REPLICA writes|full|free|stuck [TIME]", run_disk},
     {"freeze", "REPLICA|CLIENT TIME", run_freeze},

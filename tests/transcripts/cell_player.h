@@ -13,6 +13,8 @@
  *                               directions; only those that lead to it
  *   disk 2 stuck 3s | writes | full | free
  *   damage 2 history | f        its state is not what the log says any more
+ *   damage 2 keys               the keys and the cell file on its disk, while it does not run, are
+ *                               those of before the first rotation
  *   replica 2 tells 1 members of 99 1 2 9
  *                               a list of members, which it has made up
  *   list 2                      the members that it connects to

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "cell/server/key_rotation.h"
+#include "cell/tree/internal.h"
 #include "cell/tree/signing.h"
 #include "cell/wire/codec.h"
 #include "tests/unit/unit.h"
@@ -52,12 +53,18 @@ on_changed(void *user)
 }
 
 static bool refused;
+static uint8_t agreed[3 * SIGN_PUBLIC];
+static size_t agreed_len;
 
 static void
 on_agreed(void *user, struct bytes keys)
 {
 	(void)user;
 	refused = keys.len == 0;
+	agreed_len = keys.len;
+	assert_true(keys.len <= sizeof agreed);
+	if (keys.len > 0)
+		memcpy(agreed, keys.data, keys.len);
 }
 
 static void
@@ -96,12 +103,18 @@ static void
 begin_with(struct fixture *f, const struct server_io *its_io,
            void (*send)(void *user, uint8_t replica, uint64_t conn, struct bytes frame))
 {
+	const struct member self = {.id = 1,
+	                            .role = MEMBER_VOTER,
+	                            .address = bytes_of("a:1"),
+	                            .key = bytes_of("one")};
+
 	memset(f, 0, sizeof *f);
 	f->identity.replica = 1;
 	f->identity.signing.n = 1;
 	memcpy(f->identity.signing.secret[0], secret(0), SIGN_SECRET);
 	memcpy(f->identity.cell_file.signing_public, sign_public(secret(0)), SIGN_PUBLIC);
 	f->tree = tree_new("a");
+	member_row_add(f->tree, &self, 1);
 	f->writer = cell_file_writer_new(its_io, &f->identity);
 	f->rotation = key_rotation_new(&(struct key_rotation_config){.io = its_io,
 	                                                             .identity = &f->identity,
@@ -194,8 +207,7 @@ TEST(test_keeps_what_may_be_in_force)
 	end(&f);
 }
 
-/* A former key that nobody has any more goes out of force. Without the newest one the replica has
- * signed with the former one, which would go. */
+/* A former key that nobody has any more goes out of force. */
 TEST(test_rotates_without_the_former_key)
 {
 	const struct bytes first = {sign_public(secret(0)), SIGN_PUBLIC};
@@ -209,13 +221,6 @@ TEST(test_rotates_without_the_former_key)
 	key_rotation_begin(f.rotation);
 	assert_int_equal(written.n, 2);
 	assert_false(refused);
-	end(&f);
-	begin(&f);
-	assert_true(signing_load(f.tree, 7, other, first));
-	written.n = 0;
-	key_rotation_begin(f.rotation);
-	assert_int_equal(written.n, 0);
-	assert_true(refused);
 	end(&f);
 }
 
@@ -313,6 +318,70 @@ TEST(test_asked_again_and_again)
 	}
 	assert_int_equal(told, 20);
 	buffer_free(&frame);
+	end(&f);
+	now.ns = 0;
+}
+
+/* ---- the newest key is lost ---- */
+
+enum { SEARCH_MS = 2000 };
+
+/* The first key is held, the second one is in force. */
+static void
+begin_without_newest(struct fixture *f)
+{
+	const struct bytes newest = {sign_public(secret(1)), SIGN_PUBLIC};
+	const struct bytes former = {sign_public(secret(0)), SIGN_PUBLIC};
+
+	begin_with(f, &io, take_anything);
+	assert_true(signing_load(f->tree, 7, newest, former));
+	key_rotation_follow(f->rotation);
+	report_written(f, RC_OK, true);
+	agreed_len = 0;
+	key_rotation_begin(f->rotation);
+	report_written(f, RC_OK, true);
+}
+
+static void
+pass_ms(struct fixture *f, int64_t ms)
+{
+	for (int64_t i = 0; i < ms; i += 100) {
+		now = mono_add(now, span_ms(100));
+		if (mono_reached(now, key_rotation_deadline(f->rotation)))
+			key_rotation_timeout(f->rotation, now);
+	}
+}
+
+/* There is no majority of none: with the master's own disk it is one. */
+TEST(test_a_lost_key_is_replaced)
+{
+	struct fixture f;
+
+	begin_without_newest(&f);
+	pass_ms(&f, SEARCH_MS - 200);
+	assert_int_equal(agreed_len, 0);
+	assert_false(refused);
+	pass_ms(&f, 400);
+	assert_int_equal(agreed_len, 3 * SIGN_PUBLIC);
+	assert_memory_equal(agreed + SIGN_PUBLIC, sign_public(secret(0)), SIGN_PUBLIC);
+	assert_memory_equal(agreed + 2 * SIGN_PUBLIC, sign_public(secret(1)), SIGN_PUBLIC);
+	end(&f);
+	now.ns = 0;
+}
+
+/* A member has it: then it stays in force, beside the new one. */
+TEST(test_a_key_that_comes_is_not_lost)
+{
+	struct fixture f;
+
+	begin_without_newest(&f);
+	pass_ms(&f, SEARCH_MS / 2);
+	send_key(&f, 1);
+	pass_ms(&f, SEARCH_MS); /* while it is being written */
+	assert_int_equal(agreed_len, 0);
+	report_written(&f, RC_OK, true);
+	assert_int_equal(agreed_len, 2 * SIGN_PUBLIC);
+	assert_memory_equal(agreed + SIGN_PUBLIC, sign_public(secret(1)), SIGN_PUBLIC);
 	end(&f);
 	now.ns = 0;
 }

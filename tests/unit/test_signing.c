@@ -60,6 +60,33 @@ TREE_TEST(test_refused)
 	assert_keys(f->tree, SECOND, FIRST);
 }
 
+static enum rc
+replace_lost(struct fixture *f, const char *to, const char *former, const char *lost)
+{
+	return run(f, 0, OP(rotate_key, .key = key(to), .former = key(former), .lost = key(lost)));
+}
+
+/* The newest key goes out of force, and the one before it stays. */
+TREE_TEST(test_the_newest_is_lost)
+{
+	struct fixture *f = *state;
+
+	assert_int_equal(replace_lost(f, THIRD, FIRST, SECOND), RC_CANCELED); /* none in force */
+	assert_int_equal(rotate(f, SECOND, FIRST), RC_OK);
+	assert_int_equal(replace_lost(f, THIRD, SECOND, SECOND), RC_CANCELED);
+	assert_int_equal(replace_lost(f, THIRD, FIRST, FIRST), RC_CANCELED);
+	assert_int_equal(replace_lost(f, FIRST, FIRST, SECOND), RC_INVAL);
+	assert_int_equal(run(f, 0,
+	                     OP(rotate_key, .key = key(THIRD), .former = key(FIRST),
+	                        .lost = {(const uint8_t *)SECOND, 31})),
+	                 RC_CANCELED);
+	assert_keys(f->tree, SECOND, FIRST);
+	assert_int_equal(replace_lost(f, THIRD, FIRST, SECOND), RC_OK);
+	assert_keys(f->tree, THIRD, FIRST);
+	assert_int_equal(replace_lost(f, SECOND, FIRST, SECOND), RC_CANCELED);
+	assert_int_equal(rotate(f, SECOND, THIRD), RC_OK);
+}
+
 TREE_TEST(test_no_session_rotates)
 {
 	struct fixture *f = *state;

@@ -356,11 +356,15 @@ random_rotation(struct rng *r, const struct tree *t)
 	static const uint8_t keys[40] = {[32] = 1, 2, 3, 4, 5, 6, 7, 8};
 	const struct bytes now = tree_signing_keys(t), some = {keys + rng_below(r, 9), 32};
 
+	if (now.len > 0 && rng_chance(r, 200))
+		return (struct op){.code = OP_rotate_key,
+		                   .rotate_key = {some, {now.data + 32, 32}, {now.data, 32}}};
 	return (struct op){.code = OP_rotate_key,
 	                   .rotate_key = {{keys + rng_below(r, 9), 32 - rng_chance(r, 50)},
 	                                  now.len > 0 && rng_chance(r, 800)
 	                                      ? (struct bytes){now.data, 32}
-	                                      : some}};
+	                                      : some,
+	                                  {NULL, 0}}};
 }
 
 static struct op
