@@ -12,19 +12,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "cell/base/rng.h"
 #include "tests/unit/bare_world.h"
 #include "tests/unit/hostile_judge.h"
+#include "tests/unit/hostile_wishes.h"
 #include "tests/unit/unit.h"
-#include "tests/unit/wire_values.h"
 
 enum {
 	SEEDS = 500,
 	STEPS = 400,
-	LINES = 4, /* connections, and nonces */
-	FILES = 2, /* whose locks everybody wants */
-	SENT = 64, /* frames that are kept to be sent again */
-	TICKETS = 16,
+	LINES = WISHES_SESSIONS, /* connections, and nonces */
+	SENT = 64,               /* frames that are kept to be sent again */
 	PATIENCE_S = 20,
 	PREFIX = 4, /* bytes of a frame that say how long it is: transport knows that */
 };
@@ -39,18 +36,16 @@ struct line {
 
 struct play {
 	uint64_t seed;
-	struct rng rng;
-	struct values values;
+	struct wishes wishes;
 	struct bare_world *world;
 	struct line lines[LINES];
 	struct judge judge;
-	uint64_t sessions[LINES], files[FILES], number;
+	uint64_t number;
 	struct {
 		struct bytes frame;
 		uint64_t conn;
 	} sent[SENT];
-	struct acquire tickets[TICKETS], last;
-	size_t sent_n, tickets_n;
+	size_t sent_n;
 	struct bare_client good;
 	uint64_t good_file, waits_for; /* the number of the request under way */
 	enum rc answer;
@@ -63,7 +58,7 @@ static uint64_t judged[4];     /* as of the judges, likewise */
 static uint64_t
 below(struct play *p, uint64_t bound)
 {
-	return rng_below(&p->rng, bound);
+	return rng_below(&p->wishes.rng, bound);
 }
 
 static bool
@@ -83,7 +78,7 @@ learn_ticket(struct play *p, const struct line *l, const struct msg_reply *r)
 	if (r->rc != RC_QUEUED || wire_get_result(RESULT_acquired, r->result, &result) != RC_OK)
 		return;
 	a.ticket = result.acquired.ticket;
-	p->tickets[p->tickets_n++ % TICKETS] = a;
+	wishes_learn(&p->wishes, &a);
 }
 
 static void
@@ -98,7 +93,7 @@ hear_line(struct play *p, struct line *l, const struct message *m)
 {
 	if (m->code == MSG_session_opened && m->session_opened.rc == RC_OK) {
 		l->session = m->session_opened.session;
-		p->sessions[l - p->lines] = l->session;
+		p->wishes.sessions[l - p->lines] = l->session;
 		expect_right(p, judge_opened(&p->judge, l->session,
 		                             (struct bytes){l->nonce, l->nonce_len},
 		                             bytes_of(l->principal)));
@@ -141,116 +136,6 @@ hear_all(struct play *p)
 			if (p->lines[k].conn == world->closed[i])
 				p->lines[k].conn = 0;
 	world->closed_n = 0;
-}
-
-/* ---- what it asks for ---- */
-
-static uint64_t
-some_node(struct play *p)
-{
-	return one_in(p, 4) ? below(p, 24) : p->files[below(p, FILES)];
-}
-
-static struct bytes
-some_name(struct play *p)
-{
-	static const char *const names[] = {"a", "b", "acl", ".cell", "good", "lock0", "", "a/b"};
-
-	return bytes_of(names[below(p, sizeof names / sizeof *names)]);
-}
-
-static struct acquire
-some_acquire(struct play *p)
-{
-	struct acquire a = {
-	    .node = some_node(p),
-	    .owner = below(p, 2),
-	    .acquisition = below(p, 3),
-	    .mode = (uint8_t)(one_in(p, 30) ? below(p, 256) : 1 + below(p, 2)),
-	    .wait = !one_in(p, 3),
-	    .delay_s = one_in(p, 30) ? (int64_t)below(p, 100) - 20 : (int64_t)below(p, 3) - 1,
-	    .default_delay_s = (int64_t)below(p, 2),
-	};
-
-	if (one_in(p, 4))
-		a = p->last;
-	if (p->tickets_n > 0 && one_in(p, 4))
-		a = p->tickets[below(p, p->tickets_n < TICKETS ? p->tickets_n : TICKETS)];
-	if (one_in(p, 20))
-		a.acquisition = below(p, 4);
-	if (one_in(p, 20))
-		a.owner = below(p, 2);
-	if (one_in(p, 20))
-		a.ticket.place += 1 - below(p, 3);
-	if (one_in(p, 40))
-		a.ticket.epoch = below(p, 4);
-	p->last = a;
-	return a;
-}
-
-static struct op
-some_lock_op(struct play *p)
-{
-	struct acquire a = some_acquire(p);
-
-	switch (below(p, 5)) {
-	case 0:
-		return op_of_release(a.node, a.owner, a.acquisition);
-	case 1:
-		return op_of_cancel(a.node, a.owner, a.acquisition);
-	default:
-		return (struct op){.code = OP_acquire, .acquire = {.acquire = a}};
-	}
-}
-
-static struct op
-some_file_op(struct play *p)
-{
-	switch (below(p, 6)) {
-	case 0:
-		return (struct op){.code = OP_create,
-		                   .create = {.parent = one_in(p, 3) ? some_node(p) : NODE_ROOT,
-		                              .name = some_name(p),
-		                              .kind = (uint8_t)(1 + below(p, 2)),
-		                              .ephemeral = (uint8_t)below(p, 2),
-		                              .exclusive = (uint8_t)below(p, 2)}};
-	case 1:
-		return (struct op){.code = OP_delete,
-		                   .delete = {.parent = NODE_ROOT,
-		                              .name = some_name(p),
-		                              .kind = (uint8_t)(1 + below(p, 2))}};
-	case 2:
-		return (struct op){.code = OP_rename,
-		                   .rename = {.parent = NODE_ROOT,
-		                              .name = some_name(p),
-		                              .new_parent = one_in(p, 3) ? some_node(p) : NODE_ROOT,
-		                              .new_name = some_name(p)}};
-	case 3:
-		return (struct op){.code = OP_make_ephemeral,
-		                   .make_ephemeral = {.node = some_node(p)}};
-	case 4:
-		return (struct op){.code = OP_open_ephemeral,
-		                   .open_ephemeral = {.node = some_node(p)}};
-	default:
-		return op_of_get_lock(some_node(p));
-	}
-}
-
-static struct op
-some_op(struct play *p)
-{
-	struct op op = {.code = OP_get_usage};
-
-	if (!one_in(p, 3))
-		return some_lock_op(p);
-	if (!one_in(p, 3))
-		return some_file_op(p);
-	if (one_in(p, 6))
-		return (struct op){.code = OP_end_session,
-		                   .end_session = {.session = p->sessions[below(p, LINES)],
-		                                   .cause = (uint8_t)(1 + below(p, 3))}};
-	values_op(&p->values, 1 + (unsigned)below(p, 75), &op);
-	return op;
 }
 
 /* ---- how it asks ---- */
@@ -318,7 +203,7 @@ send_again(struct play *p, struct line *l)
 static void
 send_request(struct play *p, struct line *l)
 {
-	struct op op = some_op(p);
+	struct op op = wishes_op(&p->wishes);
 	struct buffer encoded = BUFFER(LIMIT_ENTRY);
 	struct message m = {.code = MSG_request};
 	struct msg_request *r = &m.request;
@@ -326,7 +211,7 @@ send_request(struct play *p, struct line *l)
 	wire_put_op(&encoded, &op);
 	assert_false(encoded.failed);
 	*r = (struct msg_request){
-	    .session = one_in(p, 40) ? p->sessions[below(p, LINES)] : l->session,
+	    .session = one_in(p, 40) ? p->wishes.sessions[below(p, LINES)] : l->session,
 	    .epoch = tree_epoch(world_tree(p->world)) - one_in(p, 40),
 	    .number = one_in(p, 5) ? 1 + below(p, p->number) : ++p->number,
 	    .ordered = one_in(p, 20),
@@ -353,12 +238,12 @@ send_open(struct play *p, struct line *l)
 	memset(nonce, 'A' + (int)(one_in(p, 10) ? below(p, LINES) : at), sizeof nonce);
 	memset(earlier, 'A' + (int)below(p, LINES), sizeof earlier);
 	m.open_session = (struct msg_open_session){
-	    .session = one_in(p, 10) ? p->sessions[below(p, LINES)] : 0,
+	    .session = one_in(p, 10) ? p->wishes.sessions[below(p, LINES)] : 0,
 	    .nonce = {nonce, one_in(p, 50) ? below(p, LIMIT_NONCE) : sizeof nonce},
 	    .host = bytes_of("elsewhere"),
 	    .caching = (uint8_t)below(p, 2),
 	    .epoch = below(p, 3),
-	    .earlier = one_in(p, 8) ? p->sessions[below(p, LINES)] : 0,
+	    .earlier = one_in(p, 8) ? p->wishes.sessions[below(p, LINES)] : 0,
 	    .earlier_nonce = {earlier, sizeof earlier},
 	};
 	send(p, l, &m);
@@ -370,7 +255,7 @@ send_keepalive(struct play *p, struct line *l)
 	struct message m = {.code = MSG_keepalive};
 
 	m.keepalive = (struct msg_keepalive){
-	    .session = one_in(p, 40) ? p->sessions[below(p, LINES)] : l->session,
+	    .session = one_in(p, 40) ? p->wishes.sessions[below(p, LINES)] : l->session,
 	    .epoch = tree_epoch(world_tree(p->world)) - one_in(p, 10),
 	    .sequence = one_in(p, 10) ? below(p, 10) : ++p->number,
 	};
@@ -384,7 +269,8 @@ send_anything(struct play *p, struct line *l)
 	struct buffer frame = BUFFER(LIMIT_FRAME);
 	struct message m;
 
-	if (!values_message(&p->values, 1 + (unsigned)below(p, 48), &m) || m.code == MSG_operate)
+	if (!values_message(&p->wishes.values, 1 + (unsigned)below(p, 48), &m) ||
+	    m.code == MSG_operate)
 		return;
 	wire_put_frame(&frame, &m);
 	assert_false(frame.failed);
@@ -411,7 +297,8 @@ connect_again(struct play *p, struct line *l)
 static void
 flood(struct play *p, struct line *l)
 {
-	const struct op op = {.code = OP_set_mtime, .set_mtime = {.node = p->files[0], .now = 1}};
+	const struct op op = {.code = OP_set_mtime,
+	                      .set_mtime = {.node = p->wishes.files[0], .now = 1}};
 	struct buffer encoded = BUFFER(LIMIT_ENTRY), frame = BUFFER(LIMIT_FRAME);
 	struct message m = {.code = MSG_request};
 	const uint64_t session = open_on(p, l);
@@ -573,16 +460,16 @@ begin(struct play *p, uint64_t seed)
 {
 	char name[] = "lock0";
 
-	*p = (struct play){.seed = seed, .rng = rng_seeded(seed)};
-	p->values.rng = rng_seeded(seed);
+	*p = (struct play){.seed = seed, .wishes.rng = rng_seeded(seed)};
+	p->wishes.values.rng = rng_seeded(seed);
 	p->number = 1;
 	p->world = world_new(seed);
 	world_add_principal(p->world, "mallory");
 	world_add_principal(p->world, "other");
 	p->good = bare_open(p->world, 'g');
 	p->good_file = bare_file(&p->good, "good");
-	for (int i = 0; i < FILES; i++, name[4]++)
-		p->files[i] = bare_file(&p->good, name);
+	for (int i = 0; i < WISHES_FILES; i++, name[4]++)
+		p->wishes.files[i] = bare_file(&p->good, name);
 	for (int i = 0; i < LINES; i++)
 		connect_again(p, &p->lines[i]);
 }
@@ -598,7 +485,7 @@ run(uint64_t seed)
 	for (int i = 0; i < STEPS; i++) {
 		step(&p);
 		hear_all(&p);
-		values_free(&p.values);
+		values_free(&p.wishes.values);
 		broken = tree_check(world_tree(p.world));
 		if (broken != NULL)
 			fail_msg("seed %llu: %s", (unsigned long long)seed, broken);
