@@ -1,6 +1,7 @@
 #!/bin/bash
 # Backups of a cell that works on: each is the cell at one moment, whole, or there is none. Of a
 # cell in one process, and of three replicas with two mounts.
+ON_DISK=yes
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/loopback.sh"
 

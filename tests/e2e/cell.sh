@@ -1,5 +1,6 @@
 #!/bin/bash
 # Three replicas that agree: two mounts, a master that is killed and frozen, sessions that survive.
+ON_DISK=yes
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/loopback.sh"
 

@@ -1,6 +1,7 @@
 #!/bin/bash
 # The daemon is killed at any moment: what was acknowledged is there after the restart, and the dead
 # mount is cleaned up by it.
+ON_DISK=yes
 . "$(dirname "$0")/lib.sh"
 
 case_killed_fifty_times_under_load() {

@@ -4,6 +4,7 @@
 # frees something still works; all is well again when there is room, and nothing that was
 # acknowledged is lost.
 MOUNTS=1
+ON_DISK=yes
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/netns.sh"
 needs_small_disks

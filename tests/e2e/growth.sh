@@ -8,6 +8,7 @@
 #                writes are more than the log keeps)
 #   WRITERS=n    at once (default: 64)
 #   FILES=n      that they write (default: as many): the state has so many
+ON_DISK=yes
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/loopback.sh"
 

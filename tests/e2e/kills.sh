@@ -4,6 +4,7 @@
 #
 #   KILLS=n     how often (default: 12)
 #   SEED=n      which replicas (default: a random one, which is printed)
+ON_DISK=yes
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/netns.sh"
 

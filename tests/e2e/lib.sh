@@ -41,6 +41,8 @@ for place in /run/lsfs /run/netns; do
 done
 
 work=$(mktemp -d "${TMPDIR:-/tmp}/lsfs-e2e.XXXXXX") || exit 1
+# In memory, unless the test is about disks and how long they take: ON_DISK=yes.
+[ -n "${ON_DISK:-}" ] || mount -t tmpfs -o mode=700 apart "$work" || exit 1
 m=$work/mnt
 data=$work/data
 mkdir "$m"
@@ -128,6 +130,7 @@ cleanup() {
 	kill -9 $(jobs -p) $(pgrep -f -- "$work/") 2> /dev/null
 	awk -v work="$work/" 'index($5, work) == 1 { print $5 }' /proc/self/mountinfo | tac |
 		while read -r at; do umount -l "$at"; done
+	mountpoint -q "$work" && umount -l "$work"
 	rm -rf "$work"
 }
 trap cleanup EXIT

@@ -7,6 +7,7 @@
 #   FAULTS="fault_A fault_B"   only these (default: all below)
 #   KEEP=DIR    where the history of a failure is left (default: the current directory)
 MOUNTS=3
+ON_DISK=yes
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/netns.sh"
 needs_small_disks
