@@ -435,7 +435,7 @@ enum { WIRE_MINOR = 0 };
 	F(list, dropped, node_key) /* dropped from it for this request; in ascending order */  \
 	F(guard, guard, 0) /* RC_GUARD unless this acquisition is held */                         \
 	F(text, user, LIMIT_PRINCIPAL) /* acts as PRINCIPAL/USER; empty: as the principal */      \
-	F(u8, handle_rights, 0) F(bytes, check, LIMIT_CHECK) /* rights, with the digits of their reply */
+	F(u8, handle_rights, 0) F(bytes, check, LIMIT_CHECK) /* with the digits of their reply */
 #define WIRE_msg_reply(F)                                                                     \
 	F(u64, number, 0) F(u8, rc, 0)                                                            \
 	F(u64, index, 0)   /* log index at which it took effect or was read */                    \

@@ -1,6 +1,6 @@
 #!/bin/bash
-# What a cache saves: requests, and calls of the daemon; and what it costs others when its mount does
-# not answer: one cache lease.
+# What a cache saves: requests, and calls of the daemon; and what it costs others when its mount
+# does not answer: one cache lease.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/loopback.sh"
 

@@ -185,8 +185,8 @@ put "$name ends"
 S
 chmod +x "$work/merge"
 
-# The first holder and the mount of its machine are paused until the second one has got the lock, and
-# works. Then the first one continues.
+# The first holder and the mount of its machine are paused until the second one has got the lock,
+# and works. Then the first one continues.
 pause_the_first() {
 	local daemon first patience=40
 	export resource=$work/$1 put=$2 never=$work/never

@@ -30,7 +30,7 @@ skip_all() {
 [ "$(id -u)" = 0 ] || skip_all "needs root, to mount"
 command -v ip > /dev/null || skip_all "needs ip"
 if [ -z "${LSFS_APART:-}" ]; then
-	# The interpreter itself: a wrapper that looks for it takes longer than most of what it runs.
+	# The interpreter itself: a wrapper that looks for it is slower than most of what it runs.
 	PATH=$(dirname "$(python3 -c 'import sys; print(sys.executable)')"):$PATH
 	unshare --net --mount true || skip_all "cannot make namespaces"
 	LSFS_APART=1 exec unshare --net --mount -- "$script" "$@"

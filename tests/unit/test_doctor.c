@@ -116,7 +116,8 @@ TEST(test_a_limit)
 	struct cell c = sound();
 
 	c.answers[0].limits_n = 1;
-	c.answers[0].limits[0] = (struct answer_limit){"sessions", "count", LIMIT_OF_CELL, 95, 100, ""};
+	c.answers[0].limits[0] =
+	    (struct answer_limit){"sessions", "count", LIMIT_OF_CELL, 95, 100, ""};
 	expect(&c, "the cell: 95 percent of sessions are used|");
 }
 
