@@ -172,7 +172,10 @@ request_new(struct master *m, struct m_session *s, const struct msg_request *msg
 	r->generation = msg->generation;
 	r->op = msg->op;
 	TAILQ_INIT(&r->order.behind);
-	tree_footprint(m->tree, s->id, op, r->node, &r->footprint);
+	if (r->read)
+		tree_read_footprint(m->tree, op, r->node, &r->footprint);
+	else
+		tree_footprint(m->tree, s->id, op, r->node, &r->footprint);
 	if (msg->dropped.count > 0)
 		m_admission_note_dropped(r, &msg->dropped);
 	must(RB_INSERT(request_tree, &s->requests.by_number, r) == NULL);
@@ -381,7 +384,7 @@ static void
 renew_footprint(struct master *m, struct m_request *r, const struct op *op)
 {
 	footprint_free(&r->footprint);
-	tree_footprint(m->tree, r->session->id, op, r->node, &r->footprint);
+	tree_read_footprint(m->tree, op, r->node, &r->footprint);
 }
 
 void

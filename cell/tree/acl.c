@@ -127,11 +127,9 @@ acl_file(const struct tree *t, struct bytes name)
 }
 
 static bool
-grants(const struct tree *t, struct bytes name, const struct subject *who)
+grants(struct node *file, const struct subject *who)
 {
-	struct node *file = acl_file(t, name);
-
-	if (file == NULL)
+	if (file == NULL || file->kind != NODE_FILE)
 		return false;
 	if (file->acl_lines == NULL)
 		file->acl_lines = parse(file->contents);
@@ -141,10 +139,14 @@ grants(const struct tree *t, struct bytes name, const struct subject *who)
 uint8_t
 acl_rights(const struct tree *t, const struct node *n, const struct subject *who)
 {
+	const struct node *acl = node_find(t, NODE_ACL);
+	struct node *files[ACL_NAMES];
 	unsigned rights = 0;
 
 	for (unsigned i = 0; i < ACL_NAMES; i++)
-		if (grants(t, n->acl[i], who))
+		files[i] = acl == NULL ? NULL : node_child(acl, n->acl[i]);
+	for (unsigned i = 0; i < ACL_NAMES; i++)
+		if (grants(files[i], who))
 			rights |= 1u << i;
 	return (uint8_t)rights;
 }
@@ -158,15 +160,20 @@ tree_rights(const struct tree *t, uint64_t node, const struct subject *who)
 }
 
 struct subject
-acl_subject(const struct tree *t, const struct requester *who)
+acl_subject_of(const struct tree *t, const struct session *s, struct bytes user)
 {
-	const struct session *s = session_live(t, who->session);
 	const bool owned = s != NULL && principal_find(t, s->principal_generation) != NULL;
 
 	return (struct subject){
 	    .principal = owned ? s->principal : (struct bytes){0},
-	    .user = who->user,
+	    .user = user,
 	};
+}
+
+struct subject
+acl_subject(const struct tree *t, const struct requester *who)
+{
+	return acl_subject_of(t, session_live(t, who->session), who->user);
 }
 
 enum rc
@@ -195,7 +202,7 @@ bool
 tree_is_admin(const struct tree *t, struct bytes principal)
 {
 	return principal_named(t, principal) != NULL &&
-	       grants(t, bytes_of("admin"), &(struct subject){.principal = principal});
+	       grants(acl_file(t, bytes_of("admin")), &(struct subject){.principal = principal});
 }
 
 bool

@@ -141,10 +141,10 @@ decide(struct execution *x, const struct tree_command *c, struct result *r)
 {
 	if (x->tree->epochs.current == 0 && c->op.code != OP_begin_epoch)
 		return RC_OLD_EPOCH;
-	if (!changes_are_declared(x->tree, &c->command, &c->op))
-		return RC_AGAIN;
-	if (!tree_permits(x->tree, &x->requester, &c->op))
+	if (!permission_given(x->tree, &x->requester, &x->who, &c->op))
 		return RC_ACCES;
+	if (!changes_are_declared(x->tree, c))
+		return RC_AGAIN;
 	if (c->class != OP_CLASS_MASTER)
 		return decide_for_session(x, &c->op, r);
 	return x->session == NULL ? decide_for_master(x, &c->op, r) : RC_PERM;
@@ -209,17 +209,15 @@ apply_command(struct execution *x, const struct tree_command *decoded)
 	ARRAY_ROOM(out->answers, out->answers_n, out->answers_room);
 	out->answers[out->answers_n++] =
 	    (struct tree_answer){.session = c->session, .number = c->number, .op = op->code};
-	x->keys = changes_bound_end(c, op) ? &c->keys : NULL;
+	x->command = decoded;
 	x->stamp_ns = c->stamp_ns;
-	x->session = NULL;
+	x->session = c->session == 0 ? NULL : session_live(x->tree, c->session);
 	x->requester = (struct requester){c->session, c->user, c->handle_rights};
-	x->who = acl_subject(x->tree, &x->requester);
-	if (c->session != 0) {
-		x->session = session_live(x->tree, c->session);
-		rc = x->session == NULL
-		         ? RC_NO_SESSION
-		         : reply_cache_look(x->tree, x->session, c, op->code, &cached);
-	}
+	x->who = acl_subject_of(x->tree, x->session, c->user);
+	if (x->session != NULL)
+		rc = reply_cache_look(x->tree, x->session, c, op->code, &cached);
+	else if (c->session != 0)
+		rc = RC_NO_SESSION;
 	if (rc != RC_OK) {
 		out->answers[out->answers_n - 1].rc = rc;
 		return;
@@ -252,6 +250,7 @@ decode(struct tree_commands *to, struct bytes payload)
 		if (!wire_next_command(&from, &c->command) ||
 		    wire_get_op(c->command.op, &c->op) != RC_OK)
 			return false;
+		c->node = wire_op_node(&c->op);
 		c->class = wire_op_class(c->op.code);
 		c->result = wire_op_result(c->op.code);
 	}

@@ -19,6 +19,7 @@ struct tree_position {
 struct tree_command {
 	struct command command;
 	struct op op;
+	uint64_t node; /* of the operation */
 	enum op_class class;
 	enum result_kind result;
 };
@@ -32,8 +33,7 @@ struct tree_commands {
 struct execution {
 	struct tree *tree;
 	struct tree_outcome *out;
-	const struct wire_list *keys; /* the deletions of a session that ends change only these;
-	                               * NULL: whatever they change */
+	const struct tree_command *command;
 	uint64_t index;               /* of the entry */
 	int64_t stamp_ns;             /* the master's time of day */
 	struct session *session;      /* whose command it is; NULL: the master's own */

@@ -154,9 +154,10 @@ compare(const void *a, const void *b)
 	return (*x > *y) - (*x < *y);
 }
 
-void
-tree_changes(const struct tree *t, const struct requester *who, const struct op *op, uint64_t node,
-             struct footprint *f)
+/* The changes of a command that is permitted. */
+static void
+add_changes(const struct tree *t, uint64_t session, const struct op *op, uint64_t node,
+            struct footprint *f)
 {
 	const uint64_t id = ended_by(op);
 	const struct session *ended = id == 0 ? NULL : session_find(t, id);
@@ -164,10 +165,18 @@ tree_changes(const struct tree *t, const struct requester *who, const struct op 
 	must(f->n == 0);
 	if (ended != NULL)
 		add_part(f, t, ended);
-	else if (tree_permits(t, who, op) && passes(t, who->session, op, node))
-		tree_footprint(t, who->session, op, node, f);
+	else if (passes(t, session, op, node))
+		tree_footprint(t, session, op, node, f);
 	if (f->n > 1)
 		qsort(f->keys, f->n, sizeof *f->keys, compare);
+}
+
+void
+tree_changes(const struct tree *t, const struct requester *who, const struct op *op, uint64_t node,
+             struct footprint *f)
+{
+	if (tree_permits(t, who, op))
+		add_changes(t, who->session, op, node, f);
 }
 
 bool
@@ -208,37 +217,31 @@ all_listed(const struct wire_list *keys, const struct footprint *f)
 }
 
 bool
-changes_are_declared(const struct tree *t, const struct command *c, const struct op *op)
+changes_are_declared(const struct tree *t, const struct tree_command *c)
 {
-	const struct requester who = {c->session, c->user, c->handle_rights};
 	struct footprint f = {0};
 	bool declared;
 
-	if (!c->bounded || ended_by(op) != 0)
+	if (!c->command.bounded || ended_by(&c->op) != 0)
 		return true;
-	tree_changes(t, &who, op, wire_op_node(op), &f);
-	declared = all_listed(&c->keys, &f);
+	add_changes(t, c->command.session, &c->op, c->node, &f);
+	declared = all_listed(&c->command.keys, &f);
 	footprint_free(&f);
 	return declared;
 }
 
 bool
-changes_bound_end(const struct command *c, const struct op *op)
-{
-	return c->bounded && ended_by(op) != 0;
-}
-
-bool
 changes_allow_deletion(const struct execution *x, const struct node *n)
 {
+	const struct tree_command *c = x->command;
 	struct footprint f = {0};
 	bool allowed;
 
-	if (x->keys == NULL)
+	if (!c->command.bounded || ended_by(&c->op) == 0)
 		return true;
 	footprint_add_deletion(&f, n);
 	footprint_add_rights(&f, x->tree);
-	allowed = all_listed(x->keys, &f);
+	allowed = all_listed(&c->command.keys, &f);
 	footprint_free(&f);
 	return allowed;
 }

@@ -90,9 +90,6 @@ add_nodes(struct footprint *f, const struct tree *t, uint64_t session, const str
           uint64_t node)
 {
 	switch (op->code) {
-	case OP_lookup:
-		add_child(f, t, op->lookup.parent, op->lookup.name);
-		return;
 	case OP_create:
 		add_child(f, t, op->create.parent, op->create.name);
 		return;
@@ -109,21 +106,28 @@ add_nodes(struct footprint *f, const struct tree *t, uint64_t session, const str
 	case OP_end_session:
 		f->everything = true;
 		return;
-	case OP_get_usage:
-		return; /* sums, of no node */
 	default:
 		footprint_add(f, node);
 	}
 }
 
-/* An answer shows the rights of the subject that asks. */
 void
 tree_footprint(const struct tree *t, uint64_t session, const struct op *op, uint64_t node,
                struct footprint *f)
 {
 	add_nodes(f, t, session, op, node);
-	if (wire_op_class(op->code) != OP_CLASS_READ)
-		footprint_add_rights(f, t);
-	else if (op->code != OP_get_usage)
-		footprint_add(f, KEY_RIGHTS);
+	footprint_add_rights(f, t);
+}
+
+/* An answer shows the rights of the subject that asks. */
+void
+tree_read_footprint(const struct tree *t, const struct op *op, uint64_t node, struct footprint *f)
+{
+	if (op->code == OP_get_usage)
+		return; /* sums, of no node */
+	if (op->code == OP_lookup)
+		add_child(f, t, op->lookup.parent, op->lookup.name);
+	else
+		footprint_add(f, node);
+	footprint_add(f, KEY_RIGHTS);
 }

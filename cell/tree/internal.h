@@ -73,6 +73,8 @@ size_t name_path_length(const struct node *n);
 /* The subject for which the requester acts; an empty principal: its session is not live, or its
  * principal was removed. */
 struct subject acl_subject(const struct tree *t, const struct requester *who);
+/* The same of a session that is live; NULL: there is none. */
+struct subject acl_subject_of(const struct tree *t, const struct session *s, struct bytes user);
 /* The subject's rights on the node: RIGHT_READ and so on. */
 uint8_t acl_rights(const struct tree *t, const struct node *n, const struct subject *who);
 /* The contents of the file change, or it goes. */
@@ -81,6 +83,12 @@ void acl_forget_lines(struct node *n);
 bool acl_is_admin_file(const struct node *n);
 /* and true if the node may have these contents: an administrator is left. */
 bool acl_allows_contents(const struct tree *t, const struct node *n, struct bytes contents);
+
+/* ---- permission.c ---- */
+
+/* True if the subject, for which the requester acts, has the right that the operation needs. */
+bool permission_given(const struct tree *t, const struct requester *requester,
+                      const struct subject *who, const struct op *op);
 
 /* ---- children.c ---- */
 
@@ -95,12 +103,10 @@ enum rc children_list(const struct tree *t, const struct node *n, const struct o
 void footprint_add_deletion(struct footprint *f, const struct node *n);
 /* Adds the key of all rights, if keys of /acl or of a file in it are there. */
 void footprint_add_rights(struct footprint *f, const struct tree *t);
-/* True if the command, executed now, changes only what it has declared to change. */
-bool changes_are_declared(const struct tree *t, const struct command *c, const struct op *op);
-/* True if the command ends a session, or goes on with that, and takes away no more than it
- * declares. */
-bool changes_bound_end(const struct command *c, const struct op *op);
-/* True if the command that is executed, which ends a session, may delete the node with it. */
+/* True if the command, which is permitted, changes only what it has declared to change. */
+bool changes_are_declared(const struct tree *t, const struct tree_command *c);
+/* True if the command that is executed may delete the node with the session that it ends: a bounded
+ * one takes away no more than it declares. */
 bool changes_allow_deletion(const struct execution *x, const struct node *n);
 
 /* ---- acl.c ---- */

@@ -96,23 +96,30 @@ may_acquire(const struct tree *t, uint64_t session, const struct subject *who,
 }
 
 bool
-tree_permits(const struct tree *t, const struct requester *requester, const struct op *op)
+permission_given(const struct tree *t, const struct requester *requester, const struct subject *who,
+                 const struct op *op)
 {
-	const struct subject who = acl_subject(t, requester);
-
 	if (requester->session == 0)
 		return true;
 	switch (op->code) {
 	case OP_create:
-		return may_create(t, &who, &op->create);
+		return may_create(t, who, &op->create);
 	case OP_delete:
-		return may_delete(t, &who, &op->delete);
+		return may_delete(t, who, &op->delete);
 	case OP_rename:
-		return may_rename(t, &who, &op->rename);
+		return may_rename(t, who, &op->rename);
 	case OP_acquire:
-		return may_acquire(t, requester->session, &who, &op->acquire.acquire);
+		return may_acquire(t, requester->session, who, &op->acquire.acquire);
 	default:
-		return needed(op->code) == 0 || handle_allows(requester, &who, op) ||
-		       has(t, node_find(t, wire_op_node(op)), &who, needed(op->code));
+		return needed(op->code) == 0 || handle_allows(requester, who, op) ||
+		       has(t, node_find(t, wire_op_node(op)), who, needed(op->code));
 	}
+}
+
+bool
+tree_permits(const struct tree *t, const struct requester *requester, const struct op *op)
+{
+	const struct subject who = acl_subject(t, requester);
+
+	return permission_given(t, requester, &who, op);
 }

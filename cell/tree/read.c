@@ -211,7 +211,7 @@ read_one(const struct reading *g, const struct op *op, struct result *r, struct 
 	}
 	if ((n = node_find(t, wire_op_node(op))) == NULL)
 		return RC_STALE;
-	if (!tree_permits(t, g->requester, op))
+	if (!permission_given(t, g->requester, &g->who, op))
 		return RC_ACCES;
 	switch (op->code) {
 	case OP_get_attr:

@@ -248,11 +248,13 @@ struct footprint {
 	bool everything; /* and all other nodes: which ones is not known before apply */
 };
 
-/* Adds the nodes that the command would touch if it were executed now as one of the session's, or
- * those on which the answer to the read depends. `node` is the operation's (wire_op_node). Free it
- * with footprint_free. */
+/* Adds the nodes that the command would touch if it were executed now as one of the session's.
+ * `node` is the operation's (wire_op_node). Free it with footprint_free. */
 void tree_footprint(const struct tree *t, uint64_t session, const struct op *op, uint64_t node,
                     struct footprint *f);
+/* Adds the nodes on which the answer to the read depends. */
+void tree_read_footprint(const struct tree *t, const struct op *op, uint64_t node,
+                         struct footprint *f);
 /* Adds the nodes that the command would change if it were executed now as one of the requester's
  * (session 0: the master's own), in ascending order: those of which cached answers would be wrong
  * then. A command that would be refused changes none, nor do locks and opens. An end_session or
