@@ -18,7 +18,9 @@ struct cache_entry {
 	RB_ENTRY(cache_entry) entry;
 	TAILQ_ENTRY(cache_entry) use;
 	uint64_t node;
-	struct bytes attr, contents, listing; /* encoded results; owned; empty: not cached */
+	struct bytes attr, listing;           /* encoded results; owned; empty: not cached */
+	struct bytes contents;                /* owned */
+	bool has_contents;
 	uint64_t index;                       /* of the reply with the attributes */
 	uint64_t content_generation;
 	struct cache_names names;
@@ -148,7 +150,18 @@ entry_drop(struct cache *c, uint64_t node)
 		entry_free(c, e);
 }
 
-/* Replaces encoded bytes of the entry. */
+/* Replaces bytes of the entry by these, which it owns from now on. */
+static void
+entry_set(struct cache *c, struct cache_entry *e, struct bytes *at, struct bytes own)
+{
+	e->bytes -= at->len;
+	c->bytes -= at->len;
+	free((void *)at->data);
+	*at = own;
+	entry_grow(c, e, at->len);
+}
+
+/* Replaces an encoded result of the entry. */
 static void
 entry_put(struct cache *c, struct cache_entry *e, struct bytes *at, const struct result *result)
 {
@@ -156,11 +169,7 @@ entry_put(struct cache *c, struct cache_entry *e, struct bytes *at, const struct
 
 	wire_put_result(&encoded, result);
 	must(!encoded.failed);
-	e->bytes -= at->len;
-	c->bytes -= at->len;
-	free((void *)at->data);
-	*at = buffer_take(&encoded);
-	entry_grow(c, e, at->len);
+	entry_set(c, e, at, buffer_take(&encoded));
 }
 
 static struct cache_name *
@@ -304,7 +313,7 @@ add_sorted(uint64_t *nodes, size_t n, uint64_t node)
 }
 
 size_t
-cache_own(const struct cache *c, const struct op *op, uint64_t nodes[CACHE_OWN])
+cache_own(const struct cache *c, const struct op *op, uint64_t node, uint64_t nodes[CACHE_OWN])
 {
 	uint64_t all[CACHE_OWN] = {0};
 	size_t n = 0;
@@ -331,7 +340,7 @@ cache_own(const struct cache *c, const struct op *op, uint64_t nodes[CACHE_OWN])
 	case OP_set_lock_delay:
 	case OP_make_ephemeral:
 	case OP_close_ephemeral:
-		all[0] = wire_op_node(op);
+		all[0] = node;
 		break;
 	default:
 		break; /* reads, and locks, of which nothing is cached */
@@ -412,11 +421,11 @@ keep_contents(struct cache *c, const struct attr *attr, struct bytes contents,
               const struct cache_reply *reply)
 {
 	struct cache_entry *e = keep_attr(c, attr, reply);
-	const struct result r = {.kind = RESULT_contents, .contents.contents = contents};
 
 	if (e == NULL)
 		return;
-	entry_put(c, e, &e->contents, &r);
+	entry_set(c, e, &e->contents, bytes_copy(contents));
+	e->has_contents = true;
 	e->content_generation = attr->content_generation;
 }
 
@@ -462,13 +471,14 @@ keep_result(struct cache *c, const struct op *op, const struct cache_reply *repl
 	}
 }
 
-void
+bool
 cache_keep(struct cache *c, const struct op *op, const struct cache_reply *reply)
 {
 	if (reply->rc == RC_OK)
 		keep_result(c, op, reply);
 	else if (reply->rc == RC_NOENT && op->code == OP_lookup)
 		keep_name(c, &op->lookup, 0, reply);
+	return c->entries_n > LIMIT_CACHED || c->bytes > LIMIT_CACHE;
 }
 
 /* ---- answers ---- */
@@ -517,13 +527,12 @@ answer_contents(struct cache *c, const struct op_get_contents *o, struct bytes u
 	struct attr attr;
 
 	if (!answer_attr(c, e, user, RIGHT_READ & ~handle_rights, a, &attr) ||
-	    e->contents.len == 0 || e->content_generation != attr.content_generation)
+	    !e->has_contents || e->content_generation != attr.content_generation)
 		return false;
-	must(wire_get_result(RESULT_contents, e->contents, &a->result) == RC_OK);
 	a->result.contents.attr = attr;
 	a->result.contents.same = o->generation == attr.content_generation;
-	if (a->result.contents.same)
-		a->result.contents.contents = (struct bytes){0};
+	if (!a->result.contents.same)
+		a->result.contents.contents = e->contents;
 	return true;
 }
 
@@ -580,12 +589,6 @@ cache_answer(struct cache *c, const struct op *op, struct bytes user, unsigned h
 }
 
 /* ---- limits ---- */
-
-bool
-cache_full(const struct cache *c)
-{
-	return c->entries_n > LIMIT_CACHED || c->bytes > LIMIT_CACHE;
-}
 
 void
 cache_shrink(struct cache *c, struct cache_nodes *nodes)

@@ -85,12 +85,13 @@ struct cache_reply {
 };
 
 /* Keeps what the reply to this operation says, as far as the rules allow. The session is registered
- * for its keys. */
-void cache_keep(struct cache *c, const struct op *op, const struct cache_reply *reply);
+ * for its keys. True if the cache is larger than its limits now. */
+bool cache_keep(struct cache *c, const struct op *op, const struct cache_reply *reply);
 
 /* The nodes that the command changes, as far as the client knows, in ascending order: returns how
- * many. */
-size_t cache_own(const struct cache *c, const struct op *op, uint64_t nodes[CACHE_OWN]);
+ * many. `node` is the operation's (wire_op_node). */
+size_t cache_own(const struct cache *c, const struct op *op, uint64_t node,
+                 uint64_t nodes[CACHE_OWN]);
 /* A command that changes these nodes is submitted: they are dropped. */
 void cache_submitted(struct cache *c, const uint64_t *nodes, size_t n);
 /* It is answered at `index`, 0 if that is not known; `next` is the number of the next request. */
@@ -104,8 +105,6 @@ void cache_drop_all(struct cache *c, uint64_t next);
 /* All requests with lower numbers than `oldest` are answered. */
 void cache_settle(struct cache *c, uint64_t oldest);
 
-/* True when the cache is larger than its limits. */
-bool cache_full(const struct cache *c);
 /* Drops the least recently used entries, so many that a while passes until it is full again, and
  * appends them to `nodes`, which may be given back to the master. */
 void cache_shrink(struct cache *c, struct cache_nodes *nodes);

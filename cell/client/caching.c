@@ -190,10 +190,8 @@ client_leave(const struct client *c, uint64_t node, uint64_t index, mono_t now)
 static bool
 is_cached(struct client *c, const struct client_request *r, struct cache_answer *a)
 {
-	struct op op;
-
-	return c->caching.granted && r->guard.node == 0 && wire_get_op(r->op, &op) == RC_OK &&
-	       cache_answer(&c->caching.cache, &op, r->user, r->opened.rights, a);
+	return c->caching.granted && r->guard.node == 0 &&
+	       cache_answer(&c->caching.cache, &r->decoded, r->user, r->opened.rights, a);
 }
 
 bool
@@ -202,7 +200,7 @@ client_caching_answer(struct client *c, const struct client_request *r)
 	struct cache_answer a;
 	struct client_answer *answer;
 
-	if (wire_op_class(r->code) != OP_CLASS_READ)
+	if (r->slot != SLOT_READ)
 		return false;
 	c->caching.used = c->now;
 	if (!is_cached(c, r, &a)) {
@@ -224,11 +222,9 @@ client_caching_answer(struct client *c, const struct client_request *r)
 void
 client_caching_submitted(struct client *c, struct client_request *r)
 {
-	struct op op;
-
-	if (wire_op_class(r->code) == OP_CLASS_READ || wire_get_op(r->op, &op) != RC_OK)
+	if (r->slot == SLOT_READ)
 		return;
-	r->own_n = cache_own(&c->caching.cache, &op, r->own);
+	r->own_n = cache_own(&c->caching.cache, &r->decoded, r->node, r->own);
 	cache_submitted(&c->caching.cache, r->own, r->own_n);
 	for (size_t i = 0; i < r->own_n; i++)
 		ask_node(c, r->own[i]);
@@ -247,8 +243,6 @@ shrink(struct client *c)
 	struct cache_nodes given = {0};
 	struct caching_debt *d;
 
-	if (!cache_full(&c->caching.cache))
-		return;
 	cache_shrink(&c->caching.cache, &given);
 	d = debt_new(c);
 	d->nodes = BUFFER(LIMIT_FRAME);
@@ -275,15 +269,15 @@ keep(struct client *c, const struct client_request *r, const struct msg_reply *m
      const struct result *result)
 {
 	struct client_caching *k = &c->caching;
-	struct op op;
+	const struct cache_reply reply = {r->number, r->user,  m->check,
+	                                  m->rc,     m->index, result};
 
-	if (!may_be_kept(c, m) || wire_get_op(r->op, &op) != RC_OK)
+	if (!may_be_kept(c, m))
 		return;
 	k->kept = true;
 	k->leave = k->leave > m->leave ? k->leave : m->leave;
-	cache_keep(&k->cache, &op,
-	           &(struct cache_reply){r->number, r->user, m->check, m->rc, m->index, result});
-	shrink(c);
+	if (cache_keep(&k->cache, &r->decoded, &reply))
+		shrink(c);
 }
 
 void

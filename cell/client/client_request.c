@@ -54,7 +54,6 @@ client_request_new(uint64_t token, const struct op *op, bool ordered)
 
 	must(wire_op_class(op->code) != OP_CLASS_MASTER);
 	wire_put_op(&encoded, op);
-	r->too_large = encoded.failed;
 	r->token = token;
 	r->ordered = ordered;
 	r->origin = REQUEST_CALLER;
@@ -64,7 +63,9 @@ client_request_new(uint64_t token, const struct op *op, bool ordered)
 	r->key = lock_key_of(op);
 	if (op->code == OP_acquire)
 		r->acquire = op->acquire.acquire;
+	r->malformed = encoded.failed;
 	r->op = buffer_take(&encoded);
+	r->malformed = r->malformed || wire_get_op(r->op, &r->decoded) != RC_OK;
 	return r;
 }
 
@@ -250,7 +251,7 @@ client_request_own(struct client *c, enum request_origin origin, const struct op
 {
 	struct client_request *r = client_request_new(0, op, false);
 
-	must(!r->too_large);
+	must(!r->malformed);
 	client_request_for(r, user);
 	r->origin = origin;
 	request_launch(c, r);
@@ -283,7 +284,7 @@ refusal(const struct client *c, const struct client_request *r)
 {
 	if (c->session.closing)
 		return RC_STALE;
-	if (r->too_large)
+	if (r->malformed)
 		return RC_INVAL;
 	if (client_request_queued(c) >= LIMIT_QUEUED && r->slot != SLOT_URGENT)
 		return RC_BUSY;

@@ -45,7 +45,7 @@ struct client_request {
 	uint64_t node;   /* 0: it concerns no node */
 	enum op_code code;
 	bool ordered;
-	bool too_large; /* a field of the operation exceeds its limit */
+	bool malformed; /* the operation; a field exceeds its limit, say */
 	enum slot_kind slot;
 	bool withdrawn;         /* an acquire with a later cancel or release: never sent again */
 	struct lock_key key;    /* of an acquire, release or cancel; else zeros */
@@ -54,6 +54,7 @@ struct client_request {
 	struct bytes user;      /* owned */
 	struct client_rights opened; /* node 0: none */
 	struct bytes op;             /* encoded; owned */
+	struct op decoded;           /* views into it */
 	/* Of a command: the nodes that were dropped from the cache when it was submitted. */
 	uint64_t own[CACHE_OWN];
 	size_t own_n;
