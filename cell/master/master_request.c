@@ -33,6 +33,21 @@ by_acquire(const struct m_request *a, const struct m_request *b)
 
 RB_GENERATE_INTERNAL(acquire_tree, m_request, by_name, by_acquire, __attribute__((unused)) static)
 
+/* A request as it is received. */
+struct received {
+	struct msg_request msg;
+	struct op op;
+	uint64_t node;       /* of the operation */
+	enum slot_kind slot; /* likewise */
+};
+
+/* The result of a request. */
+struct shown {
+	struct bytes encoded;
+	struct result result;    /* RESULT_none: there is none, or a listing */
+	const struct attr *attr; /* in it, with which a handle may be opened; NULL: there are none */
+};
+
 /* ---- the unanswered requests ---- */
 
 static struct m_request *
@@ -154,9 +169,10 @@ m_request_free_all(struct master *m, struct m_session *s)
 }
 
 static struct m_request *
-request_new(struct master *m, struct m_session *s, const struct msg_request *msg,
-            const struct op *op, enum slot_kind slot)
+request_new(struct master *m, struct m_session *s, const struct received *in)
 {
+	const struct msg_request *msg = &in->msg;
+	const struct op *op = &in->op;
 	struct m_request *r = memory_zero(1, sizeof *r);
 
 	r->session = s;
@@ -165,9 +181,9 @@ request_new(struct master *m, struct m_session *s, const struct msg_request *msg
 	r->below = msg->below;
 	r->guard = msg->guard;
 	r->code = op->code;
-	r->node = wire_op_node(op);
-	r->slot = slot;
-	r->read = slot == SLOT_READ;
+	r->node = in->node;
+	r->slot = in->slot;
+	r->read = r->slot == SLOT_READ;
 	r->ordered = msg->ordered && !r->read;
 	r->generation = msg->generation;
 	r->op = msg->op;
@@ -183,24 +199,31 @@ request_new(struct master *m, struct m_session *s, const struct msg_request *msg
 		r->acquire = op->acquire.acquire;
 		must(RB_INSERT(acquire_tree, &s->requests.acquires, r) == NULL);
 	}
-	s->requests.slots[slot]++;
-	s->requests.window[slot] += r->op.len;
+	s->requests.slots[r->slot]++;
+	s->requests.window[r->slot] += r->op.len;
 	m_usage_add_request(s, r->op.len);
 	return r;
 }
 
-/* The check digits of the rights that the result shows, if a handle may be opened by them. */
-static struct bytes
-digits_of(struct master *m, const struct m_request *r, enum rc rc, struct bytes encoded,
-          uint8_t digits[LIMIT_CHECK])
+static void
+show(struct shown *to, const struct m_request *r, enum rc rc, struct bytes encoded)
 {
 	const enum result_kind kind = wire_op_result(r->code);
-	const struct attr *attr;
-	struct result result;
 
-	if (rc != RC_OK || kind == RESULT_listing ||
-	    wire_get_result(kind, encoded, &result) != RC_OK ||
-	    (attr = wire_result_attr(&result)) == NULL)
+	to->encoded = encoded;
+	to->result.kind = RESULT_none;
+	to->attr = NULL;
+	if (rc == RC_OK && kind != RESULT_listing &&
+	    wire_get_result(kind, encoded, &to->result) == RC_OK)
+		to->attr = wire_result_attr(&to->result);
+}
+
+/* The check digits of the rights with which a handle may be opened. */
+static struct bytes
+digits_of(struct master *m, const struct m_request *r, const struct attr *attr,
+          uint8_t digits[LIMIT_CHECK])
+{
+	if (attr == NULL)
 		return (struct bytes){NULL, 0};
 	check_digits(m->config.keys.secret[0], &r->requester, attr->node, attr->rights, digits);
 	return (struct bytes){digits, LIMIT_CHECK};
@@ -208,7 +231,7 @@ digits_of(struct master *m, const struct m_request *r, enum rc rc, struct bytes 
 
 static void
 reply_with_leave(struct master *m, struct m_session *s, struct m_request *r, enum rc rc,
-                 struct bytes result, uint64_t leave)
+                 const struct shown *shown, uint64_t leave)
 {
 	uint8_t digits[LIMIT_CHECK];
 	struct message reply = {
@@ -216,10 +239,10 @@ reply_with_leave(struct master *m, struct m_session *s, struct m_request *r, enu
 	    .reply = {.number = r->number,
 	              .rc = rc,
 	              .index = m->applied,
-	              .result = result,
+	              .result = shown->encoded,
 	              .generation = r->generation,
 	              .leave = leave,
-	              .check = digits_of(m, r, rc, result, digits)},
+	              .check = digits_of(m, r, shown->attr, digits)},
 	};
 
 	if (s->connection != NULL)
@@ -235,7 +258,10 @@ void
 m_request_reply(struct master *m, struct m_session *s, struct m_request *r, enum rc rc,
                 struct bytes result)
 {
-	reply_with_leave(m, s, r, rc, result, 0);
+	struct shown shown;
+
+	show(&shown, r, rc, result);
+	reply_with_leave(m, s, r, rc, &shown, 0);
 }
 
 /* ---- leave to cache ---- */
@@ -255,38 +281,33 @@ static uint64_t
 read_leave(struct master *m, struct m_session *s, const struct m_request *r, const struct op *op,
            enum rc rc)
 {
-	return read_is_cachable(op, rc) ? m_cache_leave(m, s, r, &r->footprint) : 0;
+	return read_is_cachable(op, rc)
+	           ? m_cache_leave(m, s, r, r->footprint.keys, r->footprint.n)
+	           : 0;
 }
 
 static bool
-command_is_cachable(const struct tree_answer *answer)
+command_is_cachable(const struct tree_answer *answer, enum result_kind kind)
 {
 	if (answer->rc != RC_OK || answer->replayed)
 		return false;
-	return wire_op_result(answer->op) == RESULT_attr ||
-	       wire_op_result(answer->op) == RESULT_created || answer->op == OP_delete;
+	return kind == RESULT_attr || kind == RESULT_created || answer->op == OP_delete;
 }
 
 /* The answer to a command shows its node as it is now; that to a create or a delete, what the name
  * stands for in the directory. */
 static uint64_t
 command_leave(struct master *m, struct m_session *s, const struct m_request *r,
-              const struct tree_answer *answer)
+              const struct tree_answer *answer, const struct result *result)
 {
-	struct footprint nodes = {0};
-	struct result result;
-	uint64_t leave;
+	uint64_t keys[3] = {r->node, KEY_RIGHTS};
+	size_t n = 2;
 
-	if (r->generation == 0 || !command_is_cachable(answer))
+	if (r->generation == 0 || !command_is_cachable(answer, result->kind))
 		return 0;
-	must(wire_get_result(wire_op_result(answer->op), answer->result, &result) == RC_OK);
-	footprint_add(&nodes, r->node);
-	footprint_add(&nodes, KEY_RIGHTS);
-	if (result.kind == RESULT_created)
-		footprint_add(&nodes, result.created.attr.node);
-	leave = m_cache_leave(m, s, r, &nodes);
-	footprint_free(&nodes);
-	return leave;
+	if (result->kind == RESULT_created)
+		keys[n++] = result->created.attr.node;
+	return m_cache_leave(m, s, r, keys, n);
 }
 
 /* ---- beginning ---- */
@@ -296,11 +317,12 @@ begin_read(struct master *m, struct m_session *s, struct m_request *r, const str
 {
 	struct buffer result = BUFFER(LIMIT_FRAME - 1024);
 	enum rc rc = m_read_answer(m, &r->requester, &r->guard, op, &result);
+	struct shown shown;
 
 	must(!result.failed);
 	m_unshared_read(m, r);
-	reply_with_leave(m, s, r, rc, rc == RC_OK ? buffer_view(&result) : (struct bytes){NULL, 0},
-	                 read_leave(m, s, r, op, rc));
+	show(&shown, r, rc, rc == RC_OK ? buffer_view(&result) : (struct bytes){NULL, 0});
+	reply_with_leave(m, s, r, rc, &shown, read_leave(m, s, r, op, rc));
 	buffer_free(&result);
 }
 
@@ -415,6 +437,7 @@ m_request_applied(struct master *m, const struct tree_answer *answer)
 {
 	struct m_session *s = m_session_find(m, answer->session);
 	struct m_request *r = s != NULL ? request_find(s, answer->number) : NULL;
+	struct shown shown;
 
 	if (answer->op == OP_make_ephemeral)
 		m_unshared_applied(m, answer);
@@ -425,11 +448,13 @@ m_request_applied(struct master *m, const struct tree_answer *answer)
 	if (r == NULL)
 		return; /* of a session that has ended, or of an earlier epoch */
 	must(r->order.list == NULL && r->code == answer->op);
-	if (r->code == OP_acquire && answer->rc == RC_BUSY_LOCK && r->acquire.wait)
+	if (r->code == OP_acquire && answer->rc == RC_BUSY_LOCK && r->acquire.wait) {
 		m_lock_acquire_refused(m, s, r);
-	else
-		reply_with_leave(m, s, r, answer->rc, answer->result,
-		                 command_leave(m, s, r, answer));
+		return;
+	}
+	show(&shown, r, answer->rc, answer->result);
+	reply_with_leave(m, s, r, answer->rc, &shown,
+	                 command_leave(m, s, r, answer, &shown.result));
 }
 
 /* ---- receiving ---- */
@@ -445,14 +470,19 @@ end_session_allowed(const struct m_session *s, const struct op_end_session *op)
 }
 
 static const char *
-breach_of(const struct m_session *s, const struct msg_request *msg, struct op *op)
+breach_of(const struct m_session *s, const struct msg_request *msg, struct received *to)
 {
+	const struct op *op = &to->op;
+
+	to->msg = *msg;
 	if (msg->number == 0 || msg->below > msg->number)
 		return "a request with an impossible number";
 	if (msg->number - msg->below >= LIMIT_NUMBERS)
 		return "a request too far ahead of the oldest unanswered one";
-	if (wire_get_op(msg->op, op) != RC_OK)
+	if (wire_get_op(msg->op, &to->op) != RC_OK)
 		return "a malformed operation";
+	to->node = wire_op_node(op);
+	to->slot = wire_op_slot(op->code);
 	if (msg->user.len > 0 && !principal_name_valid(msg->user))
 		return "a request for an impossible user";
 	if (wire_op_class(op->code) == OP_CLASS_MASTER)
@@ -502,10 +532,10 @@ note_withdrawal(struct master *m, struct m_session *s, uint64_t number, const st
 }
 
 static void
-receive(struct master *m, struct m_connection *c, struct m_session *s,
-        const struct msg_request *msg, const struct op *op)
+receive(struct master *m, struct m_connection *c, struct m_session *s, const struct received *in)
 {
-	const enum slot_kind slot = wire_op_slot(op->code);
+	const struct msg_request *msg = &in->msg;
+	const struct op *op = &in->op;
 	struct request_list *list;
 	struct m_request *r;
 
@@ -520,11 +550,11 @@ receive(struct master *m, struct m_connection *c, struct m_session *s,
 	}
 	if (was_answered(s, msg->number))
 		return;
-	if (!slot_free(s, slot)) {
+	if (!slot_free(s, in->slot)) {
 		m_connection_breach(m, c, "too many requests in flight");
 		return;
 	}
-	if (!window_free(s, slot, msg->op.len)) {
+	if (!window_free(s, in->slot, msg->op.len)) {
 		m_connection_breach(m, c, "too many bytes of requests in flight");
 		return;
 	}
@@ -532,7 +562,7 @@ receive(struct master *m, struct m_connection *c, struct m_session *s,
 		m_connection_breach(m, c, "its principal has too many bytes in flight");
 		return;
 	}
-	r = request_new(m, s, msg, op, slot);
+	r = request_new(m, s, in);
 	list = m_order_wait_list(m, s, r, op);
 	if (list != NULL) {
 		note_withdrawal(m, s, msg->number, op);
@@ -550,29 +580,27 @@ receive(struct master *m, struct m_connection *c, struct m_session *s,
  * key digits and ticket may be genuine: the client comes again, and the barrier waits for it,
  * because what it sent behind this request says that it has presented its waits. */
 static void
-receive_shown(struct master *m, struct m_connection *c, const struct msg_request *msg,
-              const struct op *op)
+receive_shown(struct master *m, struct m_connection *c, struct received *in)
 {
-	const bool shown = m_proof_of_rights(m, c->session, msg, op);
-	struct msg_request proved = *msg;
+	const bool shown = m_proof_of_rights(m, c->session, &in->msg, in->node);
 
-	if (m->config.keys.incomplete && (!shown || !m_proof_of_place(m, c->session, op))) {
+	if (m->config.keys.incomplete && (!shown || !m_proof_of_place(m, c->session, &in->op))) {
 		M_TRACE(m, "request %" PRIu64 ".%" PRIu64 " may be signed with a key lacking here",
-		        c->session->id, msg->number);
+		        c->session->id, in->msg.number);
 		m_connection_close(m, c);
 		return;
 	}
 	if (!shown)
-		proved.handle_rights = 0;
-	receive(m, c, c->session, &proved, op);
+		in->msg.handle_rights = 0;
+	receive(m, c, c->session, in);
 }
 
 void
 m_request_receive(struct master *m, struct m_connection *c, const struct msg_request *msg)
 {
 	struct m_session *s = c->session;
+	struct received in;
 	const char *why;
-	struct op op;
 
 	if (s == NULL && ((msg->session != 0 && c->ended == msg->session) || c->left))
 		return;
@@ -580,7 +608,7 @@ m_request_receive(struct master *m, struct m_connection *c, const struct msg_req
 		m_connection_breach(m, c, "a request for a session that it does not have");
 		return;
 	}
-	why = breach_of(s, msg, &op);
+	why = breach_of(s, msg, &in);
 	if (why != NULL)
 		m_connection_breach(m, c, why);
 	else if (msg->epoch != m->epoch)
@@ -588,6 +616,6 @@ m_request_receive(struct master *m, struct m_connection *c, const struct msg_req
 	else {
 		if (msg->generation > s->cache.generation)
 			m_cache_show(m, s, msg->generation);
-		receive_shown(m, c, msg, &op);
+		receive_shown(m, c, &in);
 	}
 }

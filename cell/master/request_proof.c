@@ -5,13 +5,13 @@
 
 bool
 m_proof_of_rights(struct master *m, const struct m_session *s, const struct msg_request *msg,
-                  const struct op *op)
+                  uint64_t node)
 {
 	const struct requester who = {.session = s->id, .user = msg->user};
 	const struct master_keys *keys = &m->config.keys;
 
 	if (msg->handle_rights == 0 ||
-	    check_digits_genuine(keys->secret, keys->n, &who, wire_op_node(op), msg->handle_rights,
+	    check_digits_genuine(keys->secret, keys->n, &who, node, msg->handle_rights,
 	                         msg->check))
 		return true;
 	M_TRACE(m, "request %" PRIu64 ".%" PRIu64 " has not the check digits of its handle", s->id,

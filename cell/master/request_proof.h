@@ -8,9 +8,9 @@
 struct master;
 struct m_session;
 
-/* True when the rights of a handle are shown by their check digits, or none are claimed. */
+/* True when the rights of a handle on the node are shown by their check digits, or none are claimed. */
 bool m_proof_of_rights(struct master *m, const struct m_session *s, const struct msg_request *msg,
-                       const struct op *op);
+                       uint64_t node);
 /* True when a master gave the acquire its ticket, or it is no acquire. */
 bool m_proof_of_place(struct master *m, const struct m_session *s, const struct op *op);
 

@@ -202,20 +202,20 @@ m_cache_renew(struct master *m, struct m_session *s, span_t held)
 
 uint64_t
 m_cache_leave(struct master *m, struct m_session *s, const struct m_request *r,
-              const struct footprint *nodes)
+              const uint64_t *keys, size_t n)
 {
 	struct gate_session *copies = &s->cache.copies;
 
 	if (r->generation == 0 || r->generation != s->cache.generation || !has_leave(m, s))
 		return 0;
-	for (size_t i = 0; i < nodes->n; i++)
-		if (!gate_may_copy(&m->gate, copies, nodes->keys[i]))
+	for (size_t i = 0; i < n; i++)
+		if (!gate_may_copy(&m->gate, copies, keys[i]))
 			return 0;
-	if (copies->copies_n + nodes->n > LIMIT_COPIES)
+	if (copies->copies_n + n > LIMIT_COPIES)
 		return 0;
 	copies->leaves++;
-	for (size_t i = 0; i < nodes->n; i++)
-		gate_copy(&m->gate, copies, nodes->keys[i], copies->leaves);
+	for (size_t i = 0; i < n; i++)
+		gate_copy(&m->gate, copies, keys[i], copies->leaves);
 	return copies->leaves;
 }
 

@@ -40,9 +40,9 @@ uint32_t m_cache_renew(struct master *m, struct m_session *s, span_t held);
 mono_t m_cache_renew_at(const struct master *m, const struct m_session *s);
 /* The bit of the session is raised: a KeepAlive that is held may bring it leave now. */
 void m_cache_awaited(struct master *m, struct m_session *s);
-/* The leave for the answer to the request, which depends on these nodes: its number; 0: none. */
+/* The leave for the answer to the request, which depends on these keys: its number; 0: none. */
 uint64_t m_cache_leave(struct master *m, struct m_session *s, const struct m_request *r,
-                       const struct footprint *nodes);
+                       const uint64_t *keys, size_t n);
 /* The client has dropped what it was told to, or gives leave back. */
 void m_cache_receive(struct master *m, struct m_connection *c, const struct msg_dropped *msg);
 /* Sends the notices that the step has made. */
