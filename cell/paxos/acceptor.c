@@ -68,12 +68,6 @@ px_accept_see(struct px *px, struct ballot ballot)
 }
 
 void
-px_accept_to(struct px *px, uint64_t slot)
-{
-	px->acceptor.accepted_to = slot;
-}
-
-void
 px_accept_chosen(struct px *px)
 {
 	if (px->acceptor.accepted_to < px->learner.chosen)
@@ -103,7 +97,8 @@ px_store(struct px *px, const struct log_entry *e)
 {
 	const struct log_window_entry *put;
 
-	must(e->slot > px->learner.chosen);
+	must(e->slot > px->learner.chosen && e->slot == px->acceptor.accepted_to + 1);
+	px->acceptor.accepted_to = e->slot;
 	if (e->slot > px->acceptor.held)
 		px->acceptor.held = e->slot;
 	record_ballot(px, e->ballot);
@@ -273,7 +268,6 @@ accept(struct px *px, struct ballot ballot, const struct log_entry *e)
 		return false;
 	accepted.ballot = ballot;
 	px_store(px, &accepted);
-	px->acceptor.accepted_to = e->slot;
 	return true;
 }
 

@@ -399,8 +399,6 @@ void px_accept_begin(struct px *px);
 void px_accept_follow(struct px *px, struct ballot master);
 /* The next own ballot will be above this one. */
 void px_accept_see(struct px *px, struct ballot ballot);
-/* Each slot up to this one is accepted in the promised ballot. */
-void px_accept_to(struct px *px, uint64_t slot);
 /* Each slot up to the last chosen one counts as accepted. */
 void px_accept_chosen(struct px *px);
 /* Acceptances behind this slot do not count any more. */
@@ -410,7 +408,8 @@ void px_accept_durable(struct px *px, struct ballot ballot, uint64_t slot);
 /* Records the promise of `ballot`, so that a restart does not forget it; enters it before, if
  * necessary. */
 void px_promise(struct px *px, struct ballot ballot);
-/* Puts an entry into the log and its record into the update. */
+/* Accepts the entry, which is the next one: puts it into the log, and its record into the
+ * update. */
 void px_store(struct px *px, const struct log_entry *e);
 
 /* ---- lease.c ---- */

@@ -13,7 +13,6 @@ px_learn(struct px *px, uint64_t slot)
 		PX_TRACE(px, "slots up to " SLOT " are chosen", slot);
 		px->learner.chosen = slot;
 	}
-	px_accept_chosen(px);
 	if (px->group.changes.n > 0)
 		px_reconfig_pass(px);
 }
@@ -45,6 +44,7 @@ px_learn_entry(struct px *px, const struct log_entry *e)
 		px_store(px, e);
 	}
 	px_learn(px, e->slot);
+	px_accept_chosen(px);
 }
 
 uint64_t

@@ -56,7 +56,6 @@ px_begin_mastership(struct px *px)
 		px_store(px, &e);
 	}
 	px->leader.inherited = last;
-	px_accept_to(px, last);
 	px_promises_forget(px);
 	log_window_recount(&px->log);
 
@@ -105,7 +104,6 @@ px_propose(struct px *px, struct bytes payload)
 	                                 .checksum = checksum(payload),
 	                                 .payload = payload,
 	                                 .before = log_window_origin(&px->log, last)});
-	px_accept_to(px, last + 1);
 	PX_TRACE(px, "proposes slot " SLOT, last + 1);
 	if (px->group.others_n > 0)
 		px_pump(px);
