@@ -294,7 +294,7 @@ report_state(struct store *s, struct job_list *done)
 
 	TAILQ_FOREACH(job, done, link)
 		s->unsaved -= job->size;
-	if (last != NULL && !atomic_load(&s->broken))
+	if (!atomic_load(&s->broken))
 		s->callbacks.saved(s->callbacks.user, last->applied, s->unsaved);
 	state_jobs_free(done);
 }
@@ -360,8 +360,10 @@ on_news(uv_async_t *handle)
 	writer_thread_collect(&s->state_writer, &state);
 	report_failed(s);
 	report_full(s, log.later || state.later || atomic_load(&s->reserve.gone));
-	report_log(s, &log.done);
-	report_state(s, &state.done);
+	if (!TAILQ_EMPTY(&log.done))
+		report_log(s, &log.done);
+	if (!TAILQ_EMPTY(&state.done))
+		report_state(s, &state.done);
 	if (!s->closing || !s->copier_idle || s->taking_runs || !log.exited || !state.exited)
 		return;
 	s->closing = false;
