@@ -125,13 +125,14 @@ keep_texts(struct mount *m, struct op *op)
 
 /* Giving a lock back needs no guard, and a stale one may be replaced. */
 static struct guard
-guard_of(struct mount *m, const struct call *c, enum op_code code)
+guard_of(struct mount *m, const struct call *c)
 {
 	const struct handle *h = c->handle;
 
 	if (h == NULL && c->event.fh != 0)
 		h = handle_find(m, c->event.fh);
-	if (h == NULL || wire_op_slot(code) == SLOT_URGENT || code == OP_check_sequencer)
+	if (h == NULL || h->guard.node == 0 || c->op == OP_check_sequencer ||
+	    wire_op_slot(c->op) == SLOT_URGENT)
 		return (struct guard){0};
 	return h->guard;
 }
@@ -151,13 +152,13 @@ call_act_for(struct call *behind, const struct call *c)
 
 /* The rights that the call's handle had at its open, on the node that it opened. */
 static struct client_rights
-opened_of(const struct call *c, const struct op *op)
+opened_of(const struct call *c)
 {
 	const struct handle *h = c->handle;
 	const bool contents =
-	    op->code == OP_get_contents || op->code == OP_set_contents || op->code == OP_append;
+	    c->op == OP_get_contents || c->op == OP_set_contents || c->op == OP_append;
 
-	if (!contents || h == NULL || h->opened.node != wire_op_node(op))
+	if (!contents || h == NULL || h->opened.node != c->node)
 		return (struct client_rights){0};
 	return h->opened;
 }
@@ -169,20 +170,22 @@ call_ask(struct mount *m, struct call *c, const struct op *op, call_then *then)
 	struct mount_request *r;
 
 	must(c->token == 0 && c->queue == NULL);
-	ARRAY_ROOM(u->requests, u->requests_n, u->requests_room);
-	r = &u->requests[u->requests_n++];
-	r->token = ++m->calls.next_token;
-	r->op = *op;
-	r->ordered = c->ordered;
-	r->guard = guard_of(m, c, op->code);
-	r->user = mount_keep(m, user_of(c));
-	r->opened = opened_of(c, op);
-	keep_texts(m, &r->op);
-	c->token = r->token;
+	c->token = ++m->calls.next_token;
 	c->op = op->code;
 	c->node = wire_op_node(op);
 	c->then = then;
 	c->session = m->session.over ? 0 : m->session.id;
+	ARRAY_ROOM(u->requests, u->requests_n, u->requests_room);
+	r = &u->requests[u->requests_n++];
+	*r = (struct mount_request){
+	    .token = c->token,
+	    .op = *op,
+	    .ordered = c->ordered,
+	    .guard = guard_of(m, c),
+	    .opened = opened_of(c),
+	    .user = mount_keep(m, user_of(c)),
+	};
+	keep_texts(m, &r->op);
 	if (MOUNT_TRACES(m))
 		mount_trace_ask(m, c, op);
 	must(RB_INSERT(call_tokens, &m->calls.asked, c) == NULL);
@@ -495,7 +498,8 @@ call_free(struct mount *m, struct call *c)
 	free((void *)c->event.data.data);
 	free((void *)c->event.user.data);
 	free((void *)c->text.data);
-	version_put(m, c->version);
+	if (c->version)
+		version_put(m, c->version);
 	free(c);
 }
 

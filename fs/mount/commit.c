@@ -46,7 +46,7 @@ commit_took(struct mount *m, struct handle *h, uint64_t generation)
 	if ((h->edit == EDIT_APPEND && !next) || h->edited.failed)
 		snapshot_drop(m, h);
 	else
-		snapshot_set(m, h, version_take(m, h->inode->ino, generation, &h->edited));
+		snapshot_set(m, h, version_take(m, h->inode, generation, &h->edited));
 	h->edit = EDIT_NONE;
 	buffer_drop(m, h);
 }
@@ -317,8 +317,8 @@ flush_done(struct mount *m, struct call *c)
 		h->owed = ECANCELED;
 	if (c->error == 0)
 		c->error = owed;
-	handle_leave(m, c);
 	if (l && c->event.fate != FATE_KILLED) {
+		handle_leave(m, c);
 		record_lock_free(m, c, l);
 		return;
 	}

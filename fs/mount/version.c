@@ -39,14 +39,13 @@ version_get(struct mount *m, uint64_t node, uint64_t generation, struct bytes da
 }
 
 struct version *
-version_take(struct mount *m, uint64_t node, uint64_t generation, struct buffer *data)
+version_take(struct mount *m, struct inode *i, uint64_t generation, struct buffer *data)
 {
-	struct inode *i = inode_find(m, node);
 	struct version *v = version_known(i, generation);
 
 	if (v)
 		buffer_free(data);
-	return v ? v : version_new(m, i, node, generation, buffer_take(data));
+	return v ? v : version_new(m, i, i->ino, generation, buffer_take(data));
 }
 
 struct version *

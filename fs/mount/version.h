@@ -21,8 +21,8 @@ struct versions {
 /* The version of this node and generation, with a reference for the caller: one in memory, or a new
  * one with a copy of `data`. */
 struct version *version_get(struct mount *m, uint64_t node, uint64_t generation, struct bytes data);
-/* The same, but a new version takes over the bytes of the buffer. */
-struct version *version_take(struct mount *m, uint64_t node, uint64_t generation,
+/* The same of the inode's node, but a new version takes over the bytes of the buffer. */
+struct version *version_take(struct mount *m, struct inode *i, uint64_t generation,
                              struct buffer *data);
 struct version *version_ref(struct version *v);       /* adds a reference; accepts NULL */
 void version_put(struct mount *m, struct version *v); /* drops a reference; accepts NULL */
