@@ -3,8 +3,8 @@
 
 walk.py [-v]: in a build directory whose lsfs was compiled with -finstrument-functions (make walk): mounts a
 cell in one process, makes some calls, and prints for each, and for each request of the kernel in it, how many
-functions were entered and how often the next one was in another file. Functions of cell/base are the
-vocabulary of all others and are not counted. With -v: every function of the last write, in order.
+functions were entered and how often the next one was in another file. Functions of cell/base, and inline
+ones of headers, are the vocabulary of all others and are not counted. With -v: every function of the last write, in order.
 """
 import os
 import statistics
@@ -47,7 +47,8 @@ class Walk:
         addresses = struct.unpack(f"<{end - begin}I", self.file.read(4 * (end - begin)))
         self.resolve(set(addresses) - set(self.names))
         named = [self.names[a] for a in addresses]
-        return [(file, function) for file, function in named if "cell/base/" not in file]
+        return [(file, function) for file, function in named
+                if "cell/base/" not in file and not file.endswith(".h")]
 
     def resolve(self, addresses):
         addresses = sorted(addresses)
