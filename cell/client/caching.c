@@ -264,33 +264,25 @@ may_be_kept(const struct client *c, const struct msg_reply *m)
 	       !c->replies.held;
 }
 
-static void
-keep(struct client *c, const struct client_request *r, const struct msg_reply *m,
-     const struct result *result)
-{
-	struct client_caching *k = &c->caching;
-	const struct cache_reply reply = {r->number, r->user,  m->check,
-	                                  m->rc,     m->index, result};
-
-	if (!may_be_kept(c, m))
-		return;
-	k->kept = true;
-	k->leave = k->leave > m->leave ? k->leave : m->leave;
-	if (cache_keep(&k->cache, &r->decoded, &reply))
-		shrink(c);
-}
-
 void
 client_caching_on_reply(struct client *c, const struct client_request *r, const struct msg_reply *m,
                         const struct result *result)
 {
+	const struct cache_reply reply = {r->number, r->user,  m->check,
+	                                  m->rc,     m->index, result};
 	const struct client_request *oldest = TAILQ_FIRST(&c->requests.in_flight);
 	const uint64_t next = c->requests.next_number;
-	struct cache *cache = &c->caching.cache;
+	const bool kept = may_be_kept(c, m);
+	struct client_caching *k = &c->caching;
 
-	cache_answered(cache, r->own, r->own_n, m->index, next);
-	keep(c, r, m, result);
-	cache_settle(cache, oldest == NULL ? next : oldest->number);
+	if (kept) {
+		k->kept = true;
+		k->leave = k->leave > m->leave ? k->leave : m->leave;
+	}
+	cache_answered(&k->cache, r->own, r->own_n, m->index, next);
+	if (kept && cache_keep(&k->cache, &r->decoded, &reply))
+		shrink(c);
+	cache_settle(&k->cache, oldest == NULL ? next : oldest->number);
 }
 
 /* ---- invalidations ---- */

@@ -60,12 +60,12 @@ client_request_new(uint64_t token, const struct op *op, bool ordered)
 	r->code = op->code;
 	r->node = wire_op_node(op);
 	r->slot = wire_op_slot(op->code);
-	r->key = lock_key_of(op);
-	if (op->code == OP_acquire)
-		r->acquire = op->acquire.acquire;
 	r->malformed = encoded.failed;
 	r->op = buffer_take(&encoded);
 	r->malformed = r->malformed || wire_get_op(r->op, &r->decoded) != RC_OK;
+	r->key = lock_key_of(op);
+	if (op->code == OP_acquire)
+		r->acquire = op->acquire.acquire;
 	return r;
 }
 
