@@ -87,8 +87,11 @@ call_refer(struct call *c, struct inode *inode)
 
 /* The views in an update must stay valid until the end of the step, whatever is freed in it. */
 static void
-keep_texts(struct mount *m, struct op *op)
+keep_texts(struct mount *m, struct mount_request *r)
 {
+	struct op *op = &r->op;
+
+	r->user = mount_keep(m, r->user);
 	switch (op->code) {
 	case OP_lookup:
 		op->lookup.name = mount_keep(m, op->lookup.name);
@@ -173,6 +176,7 @@ call_ask(struct mount *m, struct call *c, const struct op *op, call_then *then)
 	c->token = ++m->calls.next_token;
 	c->op = op->code;
 	c->node = wire_op_node(op);
+	c->result = wire_op_result(op->code);
 	c->then = then;
 	c->session = m->session.over ? 0 : m->session.id;
 	ARRAY_ROOM(u->requests, u->requests_n, u->requests_room);
@@ -183,9 +187,9 @@ call_ask(struct mount *m, struct call *c, const struct op *op, call_then *then)
 	    .ordered = c->ordered,
 	    .guard = guard_of(m, c),
 	    .opened = opened_of(c),
-	    .user = mount_keep(m, user_of(c)),
+	    .user = user_of(c),
 	};
-	keep_texts(m, &r->op);
+	keep_texts(m, r);
 	if (MOUNT_TRACES(m))
 		mount_trace_ask(m, c, op);
 	must(RB_INSERT(call_tokens, &m->calls.asked, c) == NULL);
@@ -262,7 +266,7 @@ call_heard(struct mount *m, const struct client_answer *answer)
 	if (a.rc == RC_ACCES && c->answered)
 		refusal_of_work(m, c);
 	renew_digits(c, &a);
-	if ((a.rc == RC_OK || a.rc == RC_QUEUED) && a.result.kind != wire_op_result(c->op))
+	if ((a.rc == RC_OK || a.rc == RC_QUEUED) && a.result.kind != c->result)
 		a.rc = RC_BAD_MESSAGE;
 	c->then(m, c, &a);
 }

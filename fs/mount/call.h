@@ -31,7 +31,8 @@ struct call {
 	uint64_t session;         /* of the outstanding request; 0: the session that begins next */
 	uint64_t token;           /* of the outstanding request, 0: none */
 	enum op_code op;
-	uint64_t node;         /* the node of the request */
+	uint64_t node;           /* the node of the request */
+	enum result_kind result; /* of its answer, unless that is a failure */
 	struct call *parent;   /* the rename for which this call holds a handle */
 	struct call_list held; /* calls that hold handles for this one */
 	bool waits;            /* a call that is to hold a handle for this one is in a queue */
