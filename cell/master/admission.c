@@ -64,11 +64,19 @@ m_admission_wait_list(struct master *m, struct m_request *r, const struct op *op
 	return gate_enter(&m->gate, r->pass, &changes) ? NULL : &m->order.at_gate;
 }
 
+/* True if these changes of a command stay all that it can change, whatever is applied before it. */
+static bool
+are_final(const struct footprint *changes, enum op_code code)
+{
+	return changes->n > 0 && code != OP_delete && code != OP_rename &&
+	       code != OP_close_ephemeral;
+}
+
 bool
 m_admission_revocable(const struct m_request *r)
 {
 	return r->pass != NULL && r->code != OP_end_session &&
-	       !tree_changes_final(&r->pass->changes, r->code);
+	       !are_final(&r->pass->changes, r->code);
 }
 
 struct m_request *

@@ -405,7 +405,8 @@ gate_enter(struct gate *g, struct gate_pass *p, struct footprint *changes)
 {
 	must(!p->in_log);
 	gate_take(p);
-	footprint_free(&p->changes);
+	if (p->changes.keys != NULL)
+		footprint_free(&p->changes);
 	p->changes = *changes;
 	*changes = (struct footprint){0};
 	for (size_t i = 0; i < p->changes.n; i++)

@@ -201,7 +201,6 @@ request_new(struct master *m, struct m_session *s, const struct received *in)
 	}
 	s->requests.slots[r->slot]++;
 	s->requests.window[r->slot] += r->op.len;
-	m_usage_add_request(s, r->op.len);
 	return r;
 }
 
@@ -558,7 +557,7 @@ receive(struct master *m, struct m_connection *c, struct m_session *s, const str
 		m_connection_breach(m, c, "too many bytes of requests in flight");
 		return;
 	}
-	if (!m_usage_request_fits(s, msg->op.len)) {
+	if (!m_usage_take_request(s, msg->op.len)) {
 		m_connection_breach(m, c, "its principal has too many bytes in flight");
 		return;
 	}

@@ -65,24 +65,21 @@ m_usage_waiter_fits(const struct m_session *s)
 }
 
 bool
-m_usage_request_fits(const struct m_session *s, size_t bytes)
+m_usage_take_request(struct m_session *s, size_t bytes)
 {
 	const size_t window = s->usage->window;
 
-	return window <= LIMIT_PRINCIPAL_WINDOW && bytes <= LIMIT_PRINCIPAL_WINDOW - window;
+	if (window > LIMIT_PRINCIPAL_WINDOW || bytes > LIMIT_PRINCIPAL_WINDOW - window)
+		return false;
+	s->usage->requests++;
+	s->usage->window += bytes;
+	return true;
 }
 
 void
 m_usage_add_waiter(struct m_session *s)
 {
 	s->usage->waiters++;
-}
-
-void
-m_usage_add_request(struct m_session *s, size_t bytes)
-{
-	s->usage->requests++;
-	s->usage->window += bytes;
 }
 
 void

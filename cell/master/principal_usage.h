@@ -35,12 +35,10 @@ void m_usage_part(struct master *m, struct m_session *s);
 bool m_usage_session_fits(struct master *m, struct bytes principal);
 /* May the session's principal have one more waiter? */
 bool m_usage_waiter_fits(const struct m_session *s);
-/* May it have requests of so many bytes more without a reply? */
-bool m_usage_request_fits(const struct m_session *s, size_t bytes);
 /* Counts a waiter. */
 void m_usage_add_waiter(struct m_session *s);
-/* Counts a request, and its bytes. */
-void m_usage_add_request(struct m_session *s, size_t bytes);
+/* Counts a request, and its bytes; false: its principal may not have so many more without a reply. */
+bool m_usage_take_request(struct m_session *s, size_t bytes);
 /* Counts a waiter no longer. */
 void m_usage_drop_waiter(struct m_session *s);
 /* Counts it no longer. */

@@ -179,12 +179,6 @@ tree_changes(const struct tree *t, const struct requester *who, const struct op 
 		add_changes(t, who->session, op, node, f);
 }
 
-bool
-tree_changes_final(const struct footprint *f, enum op_code code)
-{
-	return f->n > 0 && code != OP_delete && code != OP_rename && code != OP_close_ephemeral;
-}
-
 /* ---- what a command carries ---- */
 
 static bool

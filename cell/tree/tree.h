@@ -261,8 +261,6 @@ void tree_read_footprint(const struct tree *t, const struct op *op, uint64_t nod
  * finish_session changes the nodes of its part, and perhaps not all of these. `f` is empty. */
 void tree_changes(const struct tree *t, const struct requester *who, const struct op *op,
                   uint64_t node, struct footprint *f);
-/* True if these changes of a command stay all that it can change, whatever is applied before it. */
-bool tree_changes_final(const struct footprint *f, enum op_code code);
 /* Adds a key, unless it is there. */
 void footprint_add(struct footprint *f, uint64_t key);
 /* Frees the keys, and clears the footprint. */
