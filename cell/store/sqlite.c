@@ -112,6 +112,7 @@ on_commit(void *user, sqlite3 *handle, const char *schema, int pages)
 	(void)handle;
 	(void)schema;
 	db->wal_pages = pages;
+	db->untidy = pages >= CHECKPOINT_IDLE;
 	db->wal.frames = (uint32_t)pages;
 	return SQLITE_OK;
 }

@@ -22,6 +22,7 @@ struct sqlite_db {
 	sqlite3 *handle; /* NULL: the file does not exist yet */
 	sqlite3_stmt *begin, *commit, *rollback;
 	int wal_pages;        /* pages in the write-ahead log that were not checkpointed yet */
+	bool untidy;          /* after the last commit: so many that sqlite_checkpoint may do it */
 	char why[SQLITE_WHY]; /* the reason of the last WORK_FAILED or WORK_LATER */
 	bool io_failed; /* a read, write or sync failed, for another reason than a full disk */
 	bool damaged;   /* the file does not hold what was written */

@@ -176,9 +176,10 @@ write_log(struct store *s, const struct job_list *batch)
 			rc = log_db_write(&s->dir.log, &l->records[i]);
 	}
 	work = sqlite_end(&s->dir.log.db, rc == SQLITE_OK ? log_db_finish(&s->dir.log) : rc);
-	if (work == WORK_DONE)
-		log_db_written(&s->dir.log);
-	return work;
+	if (work != WORK_DONE)
+		return work;
+	log_db_written(&s->dir.log);
+	return s->dir.log.db.untidy || s->dir.log.to_delete ? WORK_MORE : WORK_DONE;
 }
 
 static enum work
@@ -222,10 +223,11 @@ write_state(struct store *s, const struct job_list *batch)
 	if (rc == SQLITE_OK)
 		rc = state_db_write(&s->dir.state, lists, n);
 	work = sqlite_end(&s->dir.state.db, rc);
-	if (work == WORK_DONE)
-		state_db_written(&s->dir.state);
 	free(lists);
-	return work;
+	if (work != WORK_DONE)
+		return work;
+	state_db_written(&s->dir.state);
+	return s->dir.state.db.untidy ? WORK_MORE : WORK_DONE;
 }
 
 static enum work

@@ -30,20 +30,6 @@ log_job_new(uint64_t write, const struct px_record *records, size_t n)
 	return job;
 }
 
-static size_t
-rows_size(const struct row_list *rows)
-{
-	size_t size = rows->n * sizeof *rows->rows;
-
-	for (size_t i = 0; i < rows->n; i++) {
-		const struct row_table_info *info = row_table_info(rows->rows[i].table);
-
-		for (int c = 0; c < info->columns; c++)
-			size += rows->rows[i].values[c].bytes.len;
-	}
-	return size;
-}
-
 struct state_job *
 state_job_new(uint64_t applied, struct row_list *rows)
 {
@@ -51,7 +37,7 @@ state_job_new(uint64_t applied, struct row_list *rows)
 
 	job->applied = applied;
 	job->rows = *rows;
-	job->job.size = sizeof *job + rows_size(rows);
+	job->job.size = sizeof *job + rows->n * sizeof *rows->rows + rows->bytes;
 	*rows = (struct row_list){0};
 	return job;
 }

@@ -165,7 +165,7 @@ work_once(struct writer_thread *w)
 	work = run_until_it_goes(w, &batch);
 	if (work == WORK_DONE || work == WORK_MORE) {
 		hand_back(w, &batch);
-		if (tidy(w))
+		if (work == WORK_DONE || tidy(w))
 			return true;
 		work = WORK_FAILED;
 	}

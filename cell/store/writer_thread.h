@@ -26,7 +26,7 @@ TAILQ_HEAD(job_list, job);
 
 enum work {
 	WORK_DONE,
-	WORK_MORE,   /* done, and tidy has more to do when no job waits */
+	WORK_MORE,   /* done, and tidy has more to do */
 	WORK_LATER,  /* rolled back whole, since the disk is full: to be retried later */
 	WORK_BUSY,   /* rolled back whole, since another program has the file locked: likewise */
 	WORK_FAILED, /* nothing may be written any more */
@@ -34,7 +34,7 @@ enum work {
 
 /* The owner's functions, all called in the writer's thread. */
 struct writer_thread_ops {
-	/* Writes the batch, as a whole or not at all. */
+	/* Writes the batch, as a whole or not at all. WORK_MORE: tidy has to be called. */
 	enum work (*run)(void *user, const struct job_list *batch);
 	/* Upkeep between transactions; `idle` when no job waits. */
 	enum work (*tidy)(void *user, bool idle);

@@ -34,20 +34,22 @@ column_counts(const struct row_table_info *info, const struct row *row, int i)
 }
 
 static void
-row_own(struct row *row)
+row_own(struct row_list *list, struct row *row)
 {
 	const struct row_table_info *info = row_table_info(row->table);
 
 	for (int i = 0; column_counts(info, row, i); i++)
-		if (info->column[i].kind != KIND_i)
+		if (info->column[i].kind != KIND_i) {
 			row->values[i].bytes = bytes_copy(row->values[i].bytes);
+			list->bytes += row->values[i].bytes.len;
+		}
 }
 
 void
 row_list_own(struct row_list *list, size_t first)
 {
 	for (size_t i = first; i < list->n; i++)
-		row_own(&list->rows[i]);
+		row_own(list, &list->rows[i]);
 }
 
 void
@@ -61,7 +63,7 @@ row_list_add(struct row_list *list, const struct row *row)
 	*to = (struct row){.table = row->table, .deleted = row->deleted};
 	for (int i = 0; column_counts(info, row, i); i++)
 		to->values[i] = row->values[i];
-	row_own(to);
+	row_own(list, to);
 }
 
 void

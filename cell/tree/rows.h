@@ -88,6 +88,7 @@ struct row {
 struct row_list {
 	struct row *rows;
 	size_t n, room;
+	size_t bytes; /* in their columns of bytes */
 };
 
 struct row_table_info {
