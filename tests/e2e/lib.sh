@@ -77,15 +77,17 @@ gone() { ! grep -q '^State:.[^ZX]' "/proc/$1/status" 2> /dev/null; }
 pause_s() { read -r -t "$1" <> "$work/never" || :; }
 
 # wait_until WHAT COMMAND...: an event, not a time; gives up loudly after 20 seconds, or $patience.
+# Looks less often as it takes longer: a look may be a program, and the event needs the processor.
 wait_until() {
-	local what=$1 end=$((SECONDS + ${patience:-20}))
+	local what=$1 end=$((SECONDS + ${patience:-20})) pause=1
 	shift
 	until "$@"; do
 		if [ $SECONDS -ge $end ]; then
 			say "waited in vain until $what"
 			return 1
 		fi
-		pause_s 0.01
+		pause_s 0.0$pause
+		[ $pause -eq 9 ] || pause=$((pause + 1))
 	done
 }
 
