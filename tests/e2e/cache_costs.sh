@@ -5,7 +5,7 @@
 . "$(dirname "$0")/loopback.sh"
 
 # requests MOUNT: that its session has sent to the cell, so far.
-requests() { sed -n 's/^requests: //p' "$1/.cell/status"; }
+requests() { session_says requests "$1"; }
 
 # costs N MOUNT COMMAND...: that many requests of this mount.
 costs() {
@@ -157,7 +157,7 @@ waited_ms() {
 # What is left of the leave to cache, in $left_us; 0: there is none.
 leave_left() {
 	local left
-	left=$(sed -n 's/^cache_left: //p' "$1/.cell/status")
+	left=$(session_says cache_left "$1")
 	left_us=$((10#${left/./}000))
 }
 has_much_leave() { leave_left "$1" && [ $left_us -gt 1500000 ]; }

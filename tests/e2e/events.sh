@@ -218,7 +218,7 @@ case_expired() {
 	"$LSCTL" watch "$m2/f" > "$work/events" 2>&1 &
 	watcher=$!
 	wait_until "it watches" sh -c 'echo 2 > "$1" && [ -s "$2" ]' - "$m/f" "$work/events"
-	id=$(sed -n 's/^session: //p' "$m2/.cell/status")
+	id=$(session "$m2")
 	cell_ctl session destroy "$id"
 	wait_until "expired" told_of expired
 	: > "$work/events"

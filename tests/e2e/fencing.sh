@@ -204,7 +204,7 @@ pause_the_first() {
 	touch "$resource.go"
 	wait $! || :
 	wait $first || :
-	wait_until "there is a new session" grep -q '^state: safe' "$m/.cell/status"
+	wait_until "there is a new session" is_in_state "$m" safe
 }
 
 unfenced() {

@@ -104,7 +104,7 @@ case_without_a_cell_after_the_grace_period() {
 		for pid in replicas: os.kill(pid, signal.SIGCONT)
 		os.close(fd)
 	P
-	wait_until "there is a new session" grep -q '^state: safe' "$m/.cell/status"
+	wait_until "there is a new session" is_in_state "$m" safe
 	is "$(limit 20 cat "$m/f")" precious
 	umount "$m"
 }

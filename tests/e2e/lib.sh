@@ -115,6 +115,11 @@ refused() {
 
 attribute() { limit 10 getfattr --only-values --absolute-names -n "user.ls.$1" "$2"; }
 
+# session_says NAME MOUNT: a line of its status.
+session_says() { sed -n "s/^$1: //p" "$2/.cell/status"; }
+session() { session_says session "$1"; }
+is_in_state() { [ "$(session_says state "$1")" = "$2" ]; }
+
 # one_line CODE TEXT COMMAND...: exits with CODE and says one line with TEXT.
 one_line() {
 	local code=$1 text=$2 out rc=0

@@ -188,8 +188,7 @@ case_signals_while_the_cell_is_silent() {
 		assert float(sys.argv[2]) <= took < float(sys.argv[3]), took
 	P
 	limit 20 python3 "$work/handler.py" "$m2/patient" 1.1 4
-	patience=40 wait_until "the session is in jeopardy" \
-		grep -q "state: jeopardy" "$m2/.cell/status"
+	patience=40 wait_until "the session is in jeopardy" is_in_state "$m2" jeopardy
 	limit 20 python3 "$work/handler.py" "$m2/jeopardy" 0.2 1
 	ends_at_once timeout -s INT 0.5 mkdir "$m2/jeopardy"
 	kill -CONT $replica
@@ -333,7 +332,7 @@ line() { grep -A 9 "^path: ${d#"$m"}/f\$" "$m/.cell/locks" | grep -q "^$1: $2\$"
 case_lock_waiters() {
 	local host id first second
 	host=$(hostname)
-	id=$(sed -n 's/^session: //p' "$m/.cell/status")
+	id=$(session "$m")
 	refused "No such attribute" getfattr -n user.ls.lock_waiters "$d/f" || touch "$d/f"
 	hold "$d/f"
 	flock -s "$d/f" true &

@@ -55,8 +55,8 @@ leases() {
 }
 
 # As the mount on $m tells it.
-master() { sed -n 's/^master: //p' "$m/.cell/status"; }
-epoch() { sed -n 's/^epoch: //p' "$m/.cell/status"; }
+master() { session_says master "$m"; }
+epoch() { session_says epoch "$m"; }
 another_master() {
 	local now
 	now=$(master)

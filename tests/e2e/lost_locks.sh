@@ -60,8 +60,6 @@ lost() {
 	is "$(grep -c "the lock was lost" "$work/$1.err")" 1
 }
 
-session() { sed -n 's/^session: //p' "$1/.cell/status"; }
-
 case_up() {
 	up_of_three cache_lease=1s session_lease=2s
 	mount_second
@@ -73,7 +71,7 @@ case_session_destroyed() {
 	"$LSCTL" --cell "$cell/dc1.conf" session destroy "$(session "$m")"
 	lost destroyed
 	wait_until "it has the lock" came destroyed
-	wait_until "there is a new session" grep -q '^state: safe' "$m/.cell/status"
+	wait_until "there is a new session" is_in_state "$m" safe
 }
 
 # What an ended session held: a permanent file is unlocked, an ephemeral one is deleted.
@@ -99,7 +97,7 @@ case_released_or_deleted() {
 	is "$(cat "$m2/released")" kept
 	[ ! -e "$m2/deleted" ]
 	kill %%
-	wait_until "there is a new session" grep -q '^state: safe' "$m/.cell/status"
+	wait_until "there is a new session" is_in_state "$m" safe
 }
 
 # ticking NAME [OPTION...]: the command is a shell whose descendant writes a line into
@@ -144,7 +142,7 @@ freeze_and_thaw() {
 	wait_until "the command is frozen" is_frozen "$name"
 	lsctl=$(lsctl_of "$name")
 	is "$(cgroup_of "$lsctl" | wc -l)" "$(cgroups | wc -l)"
-	grep -q '^state: jeopardy' "$m/.cell/status"
+	is_in_state "$m" jeopardy
 	does_not_tick "$name"
 	wait_until "the other ticks" ticks "$name.ignore" "$(count_ticks "$name.ignore")"
 	kill -CONT "${pids[@]}"
@@ -251,9 +249,9 @@ case_jeopardy_that_ends() {
 		exit 9' "$work/jeopardy" "$work/never" &
 	wait_until "the command runs" test -e "$work/jeopardy.runs"
 	kill -STOP "${pids[@]}"
-	wait_until "the session is in jeopardy" grep -q '^state: jeopardy' "$m/.cell/status"
+	wait_until "the session is in jeopardy" is_in_state "$m" jeopardy
 	kill -CONT "${pids[@]}"
-	wait_until "the session is safe" grep -q '^state: safe' "$m/.cell/status"
+	wait_until "the session is safe" is_in_state "$m" safe
 	touch "$work/jeopardy.back"
 	exits 9 wait $!
 }
@@ -283,7 +281,7 @@ case_frozen_mount() {
 	lost told
 	is "$(cat "$work/told.pids.told")" told
 	kill -CONT "$daemon"
-	wait_until "there is a new session" grep -q '^state: safe' "$m/.cell/status"
+	wait_until "there is a new session" is_in_state "$m" safe
 }
 
 # A new daemon ends the session of a killed one at once, as expired: earlier than its lease would.

@@ -104,7 +104,7 @@ case_a_burst_at_a_failover() {
 	local old session
 	old=$(replica "$(master)")
 	mount_second
-	session=$(grep ^session: "$m2/.cell/status")
+	session=$(session "$m2")
 	limit 60 python3 - "$m2" "$old" <<-'E'
 		import os, signal, sys, threading
 		mount, master = sys.argv[1], int(sys.argv[2])
@@ -128,7 +128,7 @@ case_a_burst_at_a_failover() {
 		assert not failed, {str(e) for e in failed}
 		assert all(os.path.getsize(f"{mount}/burst/{i}") == 262144 for i in range(256))
 	E
-	is "$(grep ^session: "$m2/.cell/status")" "$session"
+	is "$(session "$m2")" "$session"
 	limit 10 umount "$m2"
 }
 
@@ -299,7 +299,7 @@ case_sessions() {
 	mount_second lock_delay=30
 	ctl session list --json > "$work/sessions"
 	local id
-	id=$(sed -n 's/^session: //p' "$m2/.cell/status")
+	id=$(session "$m2")
 	[ -n "$id" ]
 	exec 9<> "$m2/lock"
 	flock 9
@@ -322,7 +322,7 @@ case_sessions() {
 	refused_ctl "no such session" session destroy "$id"
 
 	wait_until "it has another session" has_other_session "$id"
-	id=$(sed -n 's/^session: //p' "$m2/.cell/status")
+	id=$(session "$m2")
 	exec 9<> "$m2/lock"
 	flock 9
 	ctl session destroy "$id" --keep-delay
@@ -353,9 +353,8 @@ case_away_while_another_was_replaced() {
 
 has_other_session() {
 	local id
-	id=$(sed -n 's/^session: //p' "$m2/.cell/status")
-	[ -n "$id" ] && [ "$id" != "$1" ] && [ "$id" != 0 ] &&
-		grep -q '^state: safe' "$m2/.cell/status"
+	id=$(session "$m2")
+	[ -n "$id" ] && [ "$id" != "$1" ] && [ "$id" != 0 ] && is_in_state "$m2" safe
 }
 
 # All three, one after the other, while somebody writes: nothing is lost, and the mount stays,

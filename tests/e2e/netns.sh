@@ -202,7 +202,7 @@ stop_mount() {
 }
 
 # What mount N says of its session: field NAME of its status.
-told() { sed -n "s/^$2: //p" "$work/m$1/.cell/status"; }
+told() { session_says "$2" "$work/m$1"; }
 
 # operate COMMAND...: lsctl at the operator's machine. A replica that is cut off costs it patience.
 operate() { on o timeout -k 1 20 "$LSCTL" --cell "$conf" --key "$cell/admin.key" "$@"; }

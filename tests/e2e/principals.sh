@@ -7,8 +7,6 @@ ann=$work/ann.key
 as_ann=("$LSCTL" --cell "$cell/dc1.conf" --key "$ann")
 as_admin=("$LSCTL" --cell "$cell/dc1.conf" --key "$cell/admin.key")
 mount_as_ann() { limit 30 "$LSFS" -o "key=$ann" "$cell/dc1.conf" "$m2"; }
-state_of() { sed -n 's/^state: //p' "$1/.cell/status"; }
-is_expired() { [ "$(state_of "$m2")" = expired ]; }
 
 case_added() {
 	up_of_three
@@ -107,7 +105,7 @@ case_recovered() {
 	is "$(cell_ctl principal list | cut -d ' ' -f 1 | xargs)" "admin ann"
 	one_line 1 "does not know this key" "$LSCTL" --cell "$cell/dc1.conf" \
 		--key "$work/lost.key" session list
-	wait_until "the session is over" grep -q "^state: expired" "$m/.cell/status"
+	wait_until "the session is over" is_in_state "$m" expired
 	limit 10 umount "$m"
 	limit 30 "$LSFS" -o "key=$cell/admin.key" "$cell/dc1.conf" "$m"
 	is "$(cat "$m/hers")" hers

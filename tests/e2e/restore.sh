@@ -28,7 +28,7 @@ numbers() {
 	echo "fence $(attribute fence "$f")"
 	echo "held_generation $(attribute lock_generation "$f")"
 	setfattr -n user.ls.lock -v free "$f"
-	echo "epoch $(sed -n 's/^epoch: //p' "$1/.cell/status")"
+	echo "epoch $(session_says epoch "$1")"
 }
 
 # all_greater OLD NEW: files that `numbers` wrote; all but the instance, which stays the node's.
@@ -327,7 +327,7 @@ print(sum(r["reachable"] for r in json.load(sys.stdin)["replicas"]))'
 old_clients_stay_outside() {
 	local rc=0 at
 	at=$(addresses "$old/dc1.conf" | sed -n 2p)
-	wait_until "its lease is over" eval "! grep -q '^state: safe' '$m/.cell/status'"
+	wait_until "its lease is over" eval "! is_in_state '$m' safe"
 	timeout -s INT 3 cat "$d/f1" > "$work/out" 2>&1 || rc=$?
 	[ $rc -ne 0 ]
 	is "$(cat "$work/out" | grep -c text)" 0

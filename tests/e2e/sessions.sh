@@ -3,8 +3,6 @@
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/loopback.sh"
 
-session() { sed -n 's/^session: //p' "$1/.cell/status"; }
-is_in_state() { grep -q "^state: $2" "$1/.cell/status"; }
 heard_before() { cell_ctl --json session list | python3 -c 'import json, sys
 row = [s for s in json.load(sys.stdin) if s["session"] == int(sys.argv[1])][0]
 sys.exit(row["heard_ms"] is None or row["heard_ms"] < int(sys.argv[2]))' "$1" "$2"; }

@@ -449,7 +449,7 @@ case_file_limit() {
 case_cell_directory() {
 	[ -d "$m/.cell" ]
 	is "$(ls -a "$m" | grep -c '^\.cell$')" 0
-	grep -q '^state: safe$' "$m/.cell/status"
+	is_in_state "$m" safe
 	grep -q '^session: ' "$m/.cell/status"
 	grep -q '^epoch: ' "$m/.cell/status"
 	local rc=0
