@@ -86,7 +86,6 @@ case_requests_behind_the_barrier() {
 
 names() { limit 60 find "$1" -mindepth 1 -maxdepth 1 -printf x | wc -c; }
 lists() { [ "$(tail -n 1 "$work/listers" | cut -d ' ' -f 3)" -ge "$1" ]; }
-kilobytes() { sed -n 's/^VmHWM:[[:space:]]*\([0-9]*\).*/\1/p' "/proc/$1/status"; }
 
 # Made as fast as one session can, then listed through two mounts while others list it, too.
 case_a_large_directory() {

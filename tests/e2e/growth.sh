@@ -12,7 +12,6 @@ ON_DISK=yes
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/loopback.sh"
 
-conf=$cell/dc1.conf
 writes=${WRITES:-2800}
 writers=${WRITERS:-64}
 
@@ -20,17 +19,6 @@ patience=$((60 + writes / 100))
 
 # MiB that they may have at most, with a state of a few MiB.
 limit_log=160 limit_log_wal=48 limit_state_wal=48 limit_memory=256
-
-ctl() { limit 60 "$LSCTL" --cell "$conf" --key "$cell/admin.key" "$@"; }
-
-# Of what `replica list` tells: a Python expression over the replicas by id, r.
-is_told() {
-	ctl replica list --json > "$work/list" 2> /dev/null || :
-	python3 -c 'import json, sys
-r = {one["id"]: one for one in json.load(open(sys.argv[1]))}
-sys.exit(not eval("(" + sys.argv[2] + ")"))' "$work/list" "$1" 2> /dev/null
-}
-is_voting() { is_told "r[$1]['voter'] and r[$1]['condition'] == 'voting' and r[$1]['lag'] < 1000"; }
 
 # ---- what grows ----
 
@@ -113,7 +101,7 @@ case_it_catches_up_under_the_load() {
 case_an_empty_one_catches_up_under_the_load() {
 	local begun=$EPOCHREALTIME
 	load=$(cat "$work/load")
-	ctl replica add "127.0.0.1:$(free_port)" --dir "$cell/4" > /dev/null
+	cell_ctl replica add "127.0.0.1:$(free_port)" --dir "$cell/4" > /dev/null
 	start_replica 4
 	wait_until "it has a vote" is_voting 4
 	echo "replica 4, which is new: a vote in $(seconds_since "$begun") s" >> "$work/figures"

@@ -39,7 +39,6 @@ writes() {
 }
 
 replicas() { for i in 1 2 3; do replica $i; done | xargs; }
-kilobytes() { sed -n 's/^VmHWM:[[:space:]]*\([0-9]*\).*/\1/p' "/proc/$1/status"; }
 
 # number WORD: the one behind it in the last line of the hostile program.
 number() { sed -n "s/.*\<$1 \([0-9]*\).*/\1/p" "$work/said"; }

@@ -4,7 +4,6 @@
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/loopback.sh"
 
-conf=$cell/dc1.conf
 verify() { "$LSCTL" verify --cell "$1" "$2"; }
 # forged FILE NAME: the sequencer of that name is not signed by a key that the cell file names.
 forged() {

@@ -45,8 +45,22 @@ down() { limit 60 "$LSCTL" down --dir "$cell" dc1; }
 # mount_second [OPTIONS]: with the same key.
 mount_second() { limit 30 "$LSFS" -o "key=$cell/admin.key${1:+,$1}" "$cell/dc1.conf" "$m2"; }
 
-# As an operator, of the cell dc1 in $cell.
-cell_ctl() { limit 20 "$LSCTL" --cell "$cell/dc1.conf" --key "$cell/admin.key" "$@"; }
+# As an operator, of the cell dc1 in $cell. Its file may become another one.
+conf=$cell/dc1.conf
+cell_ctl() { limit 60 "$LSCTL" --cell "$conf" --key "$cell/admin.key" "$@"; }
+
+# Of what `replica list` tells: a Python expression over the replicas by id, r.
+told_of_replicas() {
+	cell_ctl replica list --json > "$work/list" 2> "$work/list-errors" || :
+	python3 -c 'import json, sys
+r = {one["id"]: one for one in json.load(open(sys.argv[1]))}
+print(eval("(" + sys.argv[2] + ")"))' "$work/list" "$1"
+}
+is_told() { [ "$(told_of_replicas "$1" 2> /dev/null)" = True ]; }
+is_voting() { is_told "r[$1]['voter'] and r[$1]['condition'] == 'voting' and r[$1]['lag'] < 1000"; }
+
+# The most memory that a process has had.
+kilobytes() { sed -n 's/^VmHWM:[[:space:]]*\([0-9]*\).*/\1/p' "/proc/$1/status"; }
 
 # leases CACHE SESSION: sessions that are opened from now on are in jeopardy, or over, soon.
 leases() {

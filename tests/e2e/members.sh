@@ -4,32 +4,21 @@
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/loopback.sh"
 
-conf=$cell/dc1.conf
-
-ctl() { limit 60 "$LSCTL" --cell "$conf" --key "$cell/admin.key" "$@"; }
-
 refused_ctl() {
 	local text=$1
 	shift
 	refused "$text" "$LSCTL" --cell "$conf" --key "$cell/admin.key" "$@"
 }
 
-# Of what `replica list` tells: a Python expression over the replicas by id, r.
-told() {
-	ctl replica list --json > "$work/list" 2> "$work/list-errors" || :
-	python3 -c 'import json, sys
-r = {one["id"]: one for one in json.load(open(sys.argv[1]))}
-print(eval("(" + sys.argv[2] + ")"))' "$work/list" "$1"
+master() {
+	told_of_replicas '[i for i in r if r[i].get("role") == "master"][0]' 2> /dev/null || echo 0
 }
-is_told() { [ "$(told "$1" 2> /dev/null)" = True ]; }
-is_voting() { is_told "r[$1]['voter'] and r[$1]['condition'] == 'voting' and r[$1]['lag'] < 1000"; }
-master() { told '[i for i in r if r[i].get("role") == "master"][0]' 2> /dev/null || echo 0; }
 there_is_a_master() { [ "$(master)" != 0 ]; }
 
 # add_replica: a new one, started; its id is in $new.
 add_replica() {
 	rm -rf "$cell/new"
-	ctl replica add "127.0.0.1:$(free_port)" --dir "$cell/new" > "$work/added"
+	cell_ctl replica add "127.0.0.1:$(free_port)" --dir "$cell/new" > "$work/added"
 	new=$(sed -n 's/.* is the data directory of replica \([0-9]*\) .*/\1/p' "$work/added")
 	mv "$cell/new" "$cell/$new"
 	start_replica "$new"
@@ -75,20 +64,20 @@ case_start() {
 	limit 30 "$LSFS" -o "key=$cell/admin.key,commit=write" "$conf" "$m"
 	wait_until "all have a vote" is_told 'sorted(r) == [1, 2, 3] and
 		all(x["voter"] and x["condition"] == "voting" for x in r.values())'
-	ctl replica list > "$work/out"
+	cell_ctl replica list > "$work/out"
 	is "$(grep -cE '^[123] +127.0.0.1:[0-9]+ +voter +voting +[0-9]+ +[0-9]+' "$work/out")" 3
 	is "$(grep -c ' master$' "$work/out")" 1
 	echo kept > "$m/kept"
 }
 
 case_settings() {
-	ctl cell show > "$work/out"
+	cell_ctl cell show > "$work/out"
 	grep -qE '^session_lease +15s ' "$work/out"
 	grep -qE '^master_lease +500ms ' "$work/out"
-	ctl cell set session_lease=20s
-	ctl cell show | grep -qE '^session_lease +20s .*default 12s$'
-	ctl cell set session_lease=18s
-	ctl --json cell show | python3 -c 'import json, sys
+	cell_ctl cell set session_lease=20s
+	cell_ctl cell show | grep -qE '^session_lease +20s .*default 12s$'
+	cell_ctl cell set session_lease=18s
+	cell_ctl --json cell show | python3 -c 'import json, sys
 lease = json.load(sys.stdin)["settings"]["session_lease"]
 assert lease["value"] == 18000 and lease["longest"] == 20000, lease'
 	refused_ctl "session_lease: from 1s to 1m" cell set session_lease=2m
@@ -151,11 +140,11 @@ case_a_new_one_catches_up_and_gets_a_vote() {
 
 case_the_same_address_or_a_directory_in_use_is_refused() {
 	local taken
-	taken=$(told 'r[2]["address"]')
+	taken=$(told_of_replicas 'r[2]["address"]')
 	refused_ctl "refused: " replica add "$taken" --dir "$cell/new"
 	[ ! -e "$cell/new" ]
 	refused_ctl "exists already" replica add "127.0.0.1:$(free_port)" --dir "$cell/1"
-	is "$(told 'sorted(r)')" "[1, 2, 3, 4]"
+	is "$(told_of_replicas 'sorted(r)')" "[1, 2, 3, 4]"
 	mkdir "$cell/full"
 	touch "$cell/full/replica.key" "$cell/full/more"
 	refused_ctl "exists already" replica add "127.0.0.1:$(free_port)" --dir "$cell/full"
@@ -168,26 +157,26 @@ case_the_same_address_or_a_directory_in_use_is_refused() {
 case_who_is_removed_ends() {
 	local pid
 	pid=$(replica 4)
-	ctl replica remove 4 | grep -q 'replica 4 is no longer a member of cell dc1'
+	cell_ctl replica remove 4 | grep -q 'replica 4 is no longer a member of cell dc1'
 	wait_until "it has ended" gone "$pid"
 	said 4 "not a member of this cell any more"
 	exits 1 limit 20 "$LSCELL" "$cell/4" 2>> "$work/lscell-4.log"
-	is "$(told 'sorted(r)')" "[1, 2, 3]"
-	ctl replica remove 4 # again: it is done
+	is "$(told_of_replicas 'sorted(r)')" "[1, 2, 3]"
+	cell_ctl replica remove 4 # again: it is done
 	echo on > "$m/kept"
 }
 
 case_no_change_loses_the_quorum() {
-	[ "$(master)" != 3 ] || ctl master transfer
+	[ "$(master)" != 3 ] || cell_ctl master transfer
 	kill_replica 3
 	wait_until "its silence is noticed" is_told 'r[3].get("heard_ms", 0) > 5000'
 	refused_ctl "replica 3 has not answered for" replica remove 2
 	refused_ctl "1 of 2 voters would remain" replica remove "$(master)"
-	is "$(told 'sorted(r)')" "[1, 2, 3]"
-	is "$(ctl replica list | grep -cE '^3 .* unreachable +[0-9]+ heard [0-9]+ s ago$')" 1
+	is "$(told_of_replicas 'sorted(r)')" "[1, 2, 3]"
+	is "$(cell_ctl replica list | grep -cE '^3 .* unreachable +[0-9]+ heard [0-9]+ s ago$')" 1
 	begin_load
-	ctl replica remove 3 # the dead one: that loses nothing
-	is "$(told 'sorted(r)')" "[1, 2]"
+	cell_ctl replica remove 3 # the dead one: that loses nothing
+	is "$(told_of_replicas 'sorted(r)')" "[1, 2]"
 	add_replica
 	is "$new" 5
 	wait_until "it has a vote" is_voting 5
@@ -201,7 +190,7 @@ case_an_emptied_disk_has_no_vote() {
 	start_replica 5
 	wait_until "it is found out" is_told 'r[5]["condition"] == "lost"'
 	said 5 "older than what it has told others"
-	ctl status | grep -q "^problem .*replica 5 .* older state than it has acknowledged"
+	cell_ctl status | grep -q "^problem .*replica 5 .* older state than it has acknowledged"
 	is "$(grep -c 'older than what' "$work/lscell-5.log")" 1
 	# It counts in the quorum and does not help to reach it.
 	local other=1
@@ -210,7 +199,7 @@ case_an_emptied_disk_has_no_vote() {
 	wait_until "nobody is master" is_told 'not [i for i in r if r[i].get("role") == "master"]'
 	start_replica $other
 	wait_until "there is a master" there_is_a_master
-	ctl replica remove 5
+	cell_ctl replica remove 5
 	add_replica
 	is "$new" 6
 	wait_until "the new one has a vote" is_voting 6
@@ -273,11 +262,11 @@ case_the_mastership_is_handed_over() {
 	local before after
 	before=$(master)
 	begin_load
-	after=$(ctl master transfer | sed -n 's/replica \([0-9]*\) is master/\1/p')
+	after=$(cell_ctl master transfer | sed -n 's/replica \([0-9]*\) is master/\1/p')
 	[ "$after" != "$before" ]
 	is "$(master)" "$after"
-	is "$(ctl master transfer "$before")" "replica $before is master"
-	is "$(ctl master transfer "$before")" "replica $before is master" # it is already
+	is "$(cell_ctl master transfer "$before")" "replica $before is master"
+	is "$(cell_ctl master transfer "$before")" "replica $before is master" # it is already
 	refused_ctl "refused: " master transfer 99
 	refused_ctl "not a replica's id" master transfer x
 	load_goes_on
@@ -297,17 +286,17 @@ case_operators_only() {
 
 case_sessions() {
 	mount_second lock_delay=30
-	ctl session list --json > "$work/sessions"
+	cell_ctl session list --json > "$work/sessions"
 	local id
 	id=$(session "$m2")
 	[ -n "$id" ]
 	exec 9<> "$m2/lock"
 	flock 9
-	is "$(ctl session list | grep -cE "^$id +admin +[^ ]+ +1 +[0-9.]+ s ago$")" 1
-	is "$(ctl locks | grep -cE "^/lock +holds +exclusive +[0-9]+ $id +admin ")" 1
-	is "$(ctl locks --json | sed -E 's/("seconds": )[0-9]+/\1/')" \
+	is "$(cell_ctl session list | grep -cE "^$id +admin +[^ ]+ +1 +[0-9.]+ s ago$")" 1
+	is "$(cell_ctl locks | grep -cE "^/lock +holds +exclusive +[0-9]+ $id +admin ")" 1
+	is "$(cell_ctl locks --json | sed -E 's/("seconds": )[0-9]+/\1/')" \
 		"$("$LSCTL" locks "$m" --json | sed -E 's/("seconds": )[0-9]+/\1/')"
-	ctl top -n 1 --json > "$work/top"
+	cell_ctl top -n 1 --json > "$work/top"
 	python3 - "$work/top" "$id" <<-'P'
 		import json, sys
 		all, id = json.load(open(sys.argv[1])), int(sys.argv[2])
@@ -315,9 +304,9 @@ case_sessions() {
 		assert id in [s["session"] for s in all["sessions"]]
 		assert all["locks"][0]["holders"][0]["session"] == id
 	P
-	ctl session destroy "$id"
+	cell_ctl session destroy "$id"
 	limit 5 flock "$m/lock" true # at once: no lock-delay
-	is "$(ctl session list | grep -c "^$id ")" 0
+	is "$(cell_ctl session list | grep -c "^$id ")" 0
 	exec 9>&-
 	refused_ctl "no such session" session destroy "$id"
 
@@ -325,9 +314,9 @@ case_sessions() {
 	id=$(session "$m2")
 	exec 9<> "$m2/lock"
 	flock 9
-	ctl session destroy "$id" --keep-delay
+	cell_ctl session destroy "$id" --keep-delay
 	[[ $(attribute lock "$m/lock") == delayed* ]]
-	is "$(ctl locks | grep -cE "^/lock +delayed +[0-9]+$")" 1
+	is "$(cell_ctl locks | grep -cE "^/lock +delayed +[0-9]+$")" 1
 	exec 9>&-
 	limit 10 umount "$m2"
 }
@@ -335,20 +324,20 @@ case_sessions() {
 # Who comes back knows neither the newcomer nor its key, and the newcomer is the master.
 case_away_while_another_was_replaced() {
 	local away=6
-	[ "$(master)" != 6 ] || ctl master transfer
+	[ "$(master)" != 6 ] || cell_ctl master transfer
 	kill_replica $away
 	begin_load
 	add_replica
 	is "$new" 7
 	wait_until "it has a vote" is_voting 7
-	ctl replica remove 2
-	ctl master transfer 7
+	cell_ctl replica remove 2
+	cell_ctl master transfer 7
 	wait_until "the newcomer is the master" is_told 'r[7].get("role") == "master"'
 	start_replica $away
 	wait_until "it is back" is_voting $away
 	load_goes_on
 	end_load
-	is "$(told 'sorted(r)')" "[1, 6, 7]"
+	is "$(told_of_replicas 'sorted(r)')" "[1, 6, 7]"
 }
 
 has_other_session() {
@@ -363,14 +352,14 @@ has_other_session() {
 case_all_are_replaced() {
 	local old
 	begin_load
-	for old in $(told '" ".join(map(str, sorted(r)))'); do
+	for old in $(told_of_replicas '" ".join(map(str, sorted(r)))'); do
 		add_replica
 		wait_until "replica $new has a vote" is_voting "$new"
-		ctl replica remove "$old"
+		cell_ctl replica remove "$old"
 		wait_until "replica $old has ended" has_ended "$old"
 		conf=$cell/$new/cell.conf
 	done
-	is "$(told 'sorted(r)')" "[8, 9, 10]"
+	is "$(told_of_replicas 'sorted(r)')" "[8, 9, 10]"
 	load_goes_on
 	end_load
 	is "$(cat "$m/kept")" on
@@ -380,7 +369,7 @@ case_all_are_replaced() {
 	refused_ctl "" replica list
 	refused_ctl "the cell does not answer" session list
 	conf=$cell/dc1.conf
-	is "$(told 'sorted(r)')" "[8, 9, 10]"
+	is "$(told_of_replicas 'sorted(r)')" "[8, 9, 10]"
 	limit 30 "$LSFS" -o "key=$cell/admin.key" "$conf" "$m2"
 	is "$(cat "$m2/kept")" on
 	limit 10 umount "$m2"
@@ -400,9 +389,9 @@ case_all_start_again() {
 
 case_who_is_removed_before_its_first_start_ends() {
 	local id
-	ctl replica add "127.0.0.1:$(free_port)" --dir "$cell/new" > "$work/added"
+	cell_ctl replica add "127.0.0.1:$(free_port)" --dir "$cell/new" > "$work/added"
 	id=$(sed -n 's/.* is the data directory of replica \([0-9]*\) .*/\1/p' "$work/added")
-	ctl replica remove "$id" > /dev/null
+	cell_ctl replica remove "$id" > /dev/null
 	exits 1 limit 20 "$LSCELL" "$cell/new" 2>> "$work/lscell-new.log"
 	said new "not a member of this cell any more"
 	[ ! -e "$cell/new/signing.key" ]

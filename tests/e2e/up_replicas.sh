@@ -3,7 +3,6 @@
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/loopback.sh"
 
-conf=$cell/dc1.conf
 
 up() { limit 60 "$LSCTL" up --dir "$cell" --mount "$m" "$@" dc1; }
 status() { limit 20 "$LSCTL" status --cell "$conf" "$@"; }
