@@ -130,6 +130,29 @@ case_a_replica_far_behind() {
 	wait_until "it has the newest keys" has_conf_of $behind
 }
 
+# No replica has the newest key, which the log names: its disks are those of before the rotation.
+case_the_newest_key_is_lost() {
+	local file i
+	for i in 1 2 3 4; do
+		for file in signing.key cell.conf; do cp -p "$cell/$i/$file" "$work/$i.$file"; done
+	done
+	cell_ctl cell rotate-key > /dev/null
+	attribute sequencer "$m/held" > "$work/lost"
+	for i in 1 2 3 4; do kill_replica $i; done
+	for i in 1 2 3 4; do
+		for file in signing.key cell.conf; do cp -p "$work/$i.$file" "$cell/$i/$file"; done
+		start_replica $i
+	done
+	wait_until "another key is in force" eval 'cell_ctl cell rotate-key > "$work/said" 2>&1'
+	attribute sequencer "$m/held" > "$work/found"
+	verify "$conf" "$(cat "$work/found")"
+	check "$(cat "$work/found")"
+	forged "$conf" lost
+	! check "$(cat "$work/lost")" 2> /dev/null
+	echo three > "$m/open"
+	for i in 1 2 3 4; do wait_until "replica $i names both keys" has_conf_of $i; done
+}
+
 # A restored cell has a key of its own, and accepts nothing that the old one has signed.
 case_a_backup_has_no_key() {
 	local key
