@@ -15,6 +15,10 @@ struct inbox_queue {
 	uint64_t conn;
 	struct frame_queue frames;
 	size_t waiting, bytes; /* frames, and their bytes */
+	struct keepalive_count {
+		mono_t began;
+		unsigned n; /* since then */
+	} keepalives, datagrams;
 };
 
 struct inbox_principal {
@@ -200,6 +204,30 @@ inbox_bytes_of_principal(const struct inbox *in, uint64_t conn)
 	const struct inbox_queue *q = find(in, conn);
 
 	return q != NULL ? q->principal->bytes : 0;
+}
+
+/* ---- KeepAlives ---- */
+
+static bool
+count_keepalive(struct keepalive_count *c, mono_t now, unsigned most)
+{
+	if (c->n == 0 || mono_reached(now, mono_add(c->began, span_ms(INBOX_KEEPALIVES_MS))))
+		*c = (struct keepalive_count){.began = now};
+	if (c->n >= most)
+		return false;
+	c->n++;
+	return true;
+}
+
+bool
+inbox_keepalive(struct inbox *in, uint64_t conn, mono_t now, bool datagram)
+{
+	struct inbox_queue *q = find(in, conn);
+
+	if (q == NULL)
+		return true;
+	return datagram ? count_keepalive(&q->datagrams, now, INBOX_DATAGRAMS)
+	                : count_keepalive(&q->keepalives, now, INBOX_KEEPALIVES);
 }
 
 /* ---- budgets ---- */

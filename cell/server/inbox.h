@@ -18,6 +18,12 @@ enum {
 	INBOX_FREE = 16, /* frames of a principal that wait or are under way, outside its budget */
 	INBOX_BUDGET_MS = 50,
 	INBOX_SHARED_MS = 1000, /* after a frame of another principal there are several */
+	/* KeepAlives of a connection, and datagrams, that are handled at once in a second. A client
+	 * sends a KeepAlive when the one before is answered, which takes a third of the lease, and
+	 * a datagram at most every 24th part of it; the shortest lease is a second. */
+	INBOX_KEEPALIVES = 8,
+	INBOX_DATAGRAMS = 32,
+	INBOX_KEEPALIVES_MS = 1000,
 };
 
 struct inbox_queue;
@@ -54,6 +60,9 @@ size_t inbox_put(struct inbox *in, uint64_t conn, struct bytes frame);
 /* The number of waiting bytes of the connection; and of all of its principal. */
 size_t inbox_bytes(const struct inbox *in, uint64_t conn);
 size_t inbox_bytes_of_principal(const struct inbox *in, uint64_t conn);
+/* Counts a KeepAlive of the connection, or a datagram. False: there are more than a client has
+ * reason to send. */
+bool inbox_keepalive(struct inbox *in, uint64_t conn, mono_t now, bool datagram);
 /* May a frame of the connection be handled now? */
 bool inbox_in_budget(const struct inbox *in, uint64_t conn, mono_t now);
 /* One is, while its principal has so many requests under way. */

@@ -106,31 +106,48 @@ turn_is_over(struct server *s)
 	return false;
 }
 
-/* True if the frame must wait in the inbox; a KeepAlive never does. */
+/* True if the frame must wait in the inbox; a KeepAlive does only where a client sends more of them
+ * than it has reason to. */
 static bool
 must_wait(struct server *s, uint64_t conn, unsigned code)
 {
 	if (code == MSG_keepalive)
-		return false;
+		return !inbox_keepalive(&s->inbox, conn, s->heard, false);
 	return s->inbox.bytes > 0 || turn_is_over(s) || !may_step(s, conn, code) ||
 	       !inbox_in_budget(&s->inbox, conn, s->heard);
 }
 
-static void
+/* True if the inbox has no room for more of the connection's principal. Others find some room when
+ * one has filled it. */
+static bool
+is_full(const struct server *s, uint64_t conn)
+{
+	const size_t most = s->config.limits.inbox;
+
+	return s->inbox.bytes > most &&
+	       inbox_bytes_of_principal(&s->inbox, conn) > most / INBOX_PARTS;
+}
+
+/* False: it has to wait, and there is no room for it. Clients in this process find room. */
+static bool
 take(struct server *s, uint64_t conn, unsigned code, struct bytes frame)
 {
+	const bool remote = (conn & GATEWAY_CONN) != 0;
+
 	s->heard = now_of(s);
 	if (!must_wait(s, conn, code)) {
 		if (code != MSG_keepalive)
 			inbox_charge(&s->inbox, conn, s->heard,
 			             replica_under_way(s->replica, conn));
 		step_frame(s, conn, frame);
-		return;
+		return true;
 	}
-	if (inbox_put(&s->inbox, conn, bytes_copy(frame)) > s->config.limits.flood &&
-	    (conn & GATEWAY_CONN) != 0)
+	if (remote && is_full(s, conn))
+		return false;
+	if (inbox_put(&s->inbox, conn, bytes_copy(frame)) > s->config.limits.flood && remote)
 		gateway_hold(s->gateway, conn, true);
 	s->inbox_due = true;
+	return true;
 }
 
 /* ---- turns ---- */
@@ -427,17 +444,6 @@ is_admin(const struct server *s, uint64_t conn)
 	       tree_is_admin(replica_tree(s->replica), principal);
 }
 
-/* True if the inbox has no room for more of the connection's principal. Others find some room when
- * one has filled it. */
-static bool
-is_full(const struct server *s, uint64_t conn)
-{
-	const size_t most = s->config.limits.inbox;
-
-	return s->inbox.bytes > most &&
-	       inbox_bytes_of_principal(&s->inbox, conn) > most / INBOX_PARTS;
-}
-
 /* Closes the connections of clients that send more than the inbox can hold; a client repeats its
  * requests on a new connection. */
 static void
@@ -449,10 +455,8 @@ on_client_frame(void *user, uint64_t conn, struct bytes frame)
 	if (code == MSG_state_request &&
 	    state_transfer_client(s->transfer, conn, is_admin(s, conn), frame))
 		return;
-	if (!is_full(s, conn) || !must_wait(s, conn, code)) {
-		take(s, conn, code, frame);
+	if (take(s, conn, code, frame))
 		return;
-	}
 	gateway_close(s->gateway, conn);
 	on_client_disconnected(s, conn);
 }
@@ -477,10 +481,13 @@ server_frame(struct server *s, uint64_t conn, struct bytes frame)
 	gateway_frame(s->gateway, conn, frame);
 }
 
-/* It is processed at once, like a KeepAlive on the connection. */
+/* It is processed at once, like a KeepAlive on the connection; those beyond what a client has
+ * reason to send are lost, as datagrams may be. */
 void
 server_datagram(struct server *s, uint64_t conn, struct bytes frame)
 {
+	if (!inbox_keepalive(&s->inbox, conn | GATEWAY_CONN, now_of(s), true))
+		return;
 	server_step(s, (struct replica_event){.kind = REPLICA_DATAGRAM,
 	                                      .conn = conn | GATEWAY_CONN,
 	                                      .frame = frame});

@@ -2,9 +2,10 @@
 # How much one principal that floods a cell slows another one: make flood [ROUNDS=10]. A native
 # client writes a small file, one write after the other, and is alone and beside the flood in turn,
 # for 4 s each; 10 sessions of the other principal have as many writes and reads under way as they
-# may (tests/hostile/hostile.c). The cell is three processes on this machine, the flood has the
-# lowest priority for its processors. Prints the writes of each round, and the median of how much
-# fewer there are beside the flood. A machine that has other things to do shows these, too.
+# may (tests/hostile/hostile.c); with MANNER=pulsing they send KeepAlives, 10,000 a second each. The
+# cell is three processes on this machine, the flood has the lowest priority for its processors.
+# Prints the writes of each round, and the median of how much fewer there are beside the flood. A
+# machine that has other things to do shows these, too.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/loopback.sh"
 
@@ -32,7 +33,7 @@ case_flood() {
 	nodes=$(stat -c %i "$m/ground")
 	"$TOOLS/writers" "$cell/dc1.conf" "$cell/admin.key" 1 1 100 > "$work/writers" &
 	writers=$!
-	HALF=0 SESSIONS=10 MANNER=flooding nice -n 19 "$build/tests/hostile/hostile" \
+	HALF=0 SESSIONS=10 MANNER=${MANNER:-flooding} nice -n 19 "$build/tests/hostile/hostile" \
 		"$cell/dc1.conf" "$work/mallory.key" $((ROUNDS * 2 * (PHASE + 1) + 60)) - \
 		"$(master)" "$nodes" > "$work/said" &
 	flood=$!

@@ -23,7 +23,14 @@
 #include "tests/hostile/half_open.h"
 #include "tests/unit/wire_values.h"
 
-enum { TICK_MS = 10, NODES_MAX = 16, GUESSES = 64, PARKED_AT_ONCE = 200, PARKED_EACH = 1000 };
+enum {
+	TICK_MS = 10,
+	NODES_MAX = 16,
+	GUESSES = 64,
+	PARKED_AT_ONCE = 200,
+	PARKED_EACH = 1000,
+	PULSES = 100
+};
 
 enum manner {
 	IDLE,      /* has a session, and keeps it */
@@ -34,11 +41,13 @@ enum manner {
 	REPEATING, /* numbers that were used, epochs and sessions that are not its own */
 	SLOW,      /* a long message, some bytes at a time */
 	CURIOUS,   /* asks for what others have */
+	PULSING,   /* KeepAlives, as many as the connection takes */
 	MANNERS
 };
 
-static const char *const manners[MANNERS] = {"idle",    "parking",   "flooding", "deaf",
-                                             "garbled", "repeating", "slow",     "curious"};
+static const char *const manners[MANNERS] = {"idle", "parking", "flooding",
+                                             "deaf", "garbled", "repeating",
+                                             "slow", "curious", "pulsing"};
 
 struct attacker {
 	struct hostile_line line;
@@ -288,6 +297,13 @@ pry(struct attacker *a)
 }
 
 static void
+pulse(struct attacker *a)
+{
+	for (int i = 0; i < PULSES && a->session != 0; i++)
+		send_keepalive(a);
+}
+
+static void
 act(struct attacker *a)
 {
 	switch (a->manner) {
@@ -309,6 +325,9 @@ act(struct attacker *a)
 		break;
 	case CURIOUS:
 		pry(a);
+		break;
+	case PULSING:
+		pulse(a);
 		break;
 	default:
 		break;
@@ -365,7 +384,7 @@ on_frame(struct hostile_line *l, struct bytes frame)
 		a->assault->denied++;
 	else if (m.code == MSG_session_opened)
 		hear_opened(a, &m.session_opened);
-	else if (m.code == MSG_keepalive_reply)
+	else if (m.code == MSG_keepalive_reply && a->manner != PULSING)
 		send_keepalive(a);
 	else if (m.code == MSG_reply)
 		hear_reply(a, &m.reply);

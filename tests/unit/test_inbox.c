@@ -198,3 +198,23 @@ TEST(test_gone)
 	assert_true(inbox_in_budget(&in, 4, now));
 	inbox_free(&in);
 }
+
+/* A client that has reason for each KeepAlive never has one too many, and another one waits for the
+ * next second. Connections, and the two kinds, are counted apart. */
+TEST(test_keepalives)
+{
+	struct inbox in;
+
+	begin(&in, ann, 2);
+	for (int ms = 0; ms < 100000; ms += 1000 / 3 / 2)
+		assert_true(inbox_keepalive(&in, 1, later(ms), false));
+	for (int ms = 0; ms < 100000; ms += 1000 / 24)
+		assert_true(inbox_keepalive(&in, 1, later(ms), true));
+	for (int i = 0; i < INBOX_KEEPALIVES; i++)
+		assert_true(inbox_keepalive(&in, 2, now, false));
+	assert_false(inbox_keepalive(&in, 2, now, false));
+	assert_false(inbox_keepalive(&in, 2, later(INBOX_KEEPALIVES_MS - 1), false));
+	assert_true(inbox_keepalive(&in, 2, later(INBOX_KEEPALIVES_MS - 1), true));
+	assert_true(inbox_keepalive(&in, 2, later(INBOX_KEEPALIVES_MS), false));
+	inbox_free(&in);
+}
