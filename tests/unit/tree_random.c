@@ -349,22 +349,24 @@ random_principal(struct rng *r)
 	return (struct op){.code = OP_add_principal, .add_principal = {name, key}};
 }
 
-/* One of a few keys takes the place of the newest one, or of another one. */
+/* One of a few keys takes the place of the newest one, which may be lost, or of another one. */
 static struct op
 random_rotation(struct rng *r, const struct tree *t)
 {
 	static const uint8_t keys[40] = {[32] = 1, 2, 3, 4, 5, 6, 7, 8};
 	const struct bytes now = tree_signing_keys(t), some = {keys + rng_below(r, 9), 32};
+	struct op op = {.code = OP_rotate_key,
+	                .rotate_key = {{keys + rng_below(r, 9), 32 - rng_chance(r, 50)},
+	                               now.len > 0 && rng_chance(r, 800)
+	                                   ? (struct bytes){now.data, 32}
+	                                   : some,
+	                               {NULL, 0}}};
 
-	if (now.len > 0 && rng_chance(r, 200))
-		return (struct op){.code = OP_rotate_key,
-		                   .rotate_key = {some, {now.data + 32, 32}, {now.data, 32}}};
-	return (struct op){.code = OP_rotate_key,
-	                   .rotate_key = {{keys + rng_below(r, 9), 32 - rng_chance(r, 50)},
-	                                  now.len > 0 && rng_chance(r, 800)
-	                                      ? (struct bytes){now.data, 32}
-	                                      : some,
-	                                  {NULL, 0}}};
+	if (now.len > 0 && some.data == keys + 8) {
+		op.rotate_key.former = (struct bytes){now.data + 32, 32};
+		op.rotate_key.lost = (struct bytes){now.data, 32};
+	}
+	return op;
 }
 
 static struct op
