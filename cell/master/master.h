@@ -20,8 +20,8 @@ struct master_keys {
 	uint8_t secret[2][64];
 	int n;
 	bool incomplete; /* this replica still lacks one that others may have signed with */
-	uint64_t since;  /* index of the entry that brought in the newest of them; 0: none has, or
-	                  * this replica lacks that key */
+	uint64_t since;  /* index of the entry that put them in force; 0: none has, or this
+	                  * replica lacks one */
 };
 
 struct master_config {

@@ -163,8 +163,8 @@ has_keys(const struct member_view *m, const struct member_view_item *of)
 	return of->progress.keys >= m->keys;
 }
 
-/* True if a majority of the voters has the newest signing key, which is nowhere but on their disks.
- * Otherwise the verdict has the reason once they had time to get it. */
+/* True if a majority of the voters has the signing keys in force, which are nowhere but on their
+ * disks. Otherwise the verdict has the reason once they had time to get it. */
 static bool
 majority_has_keys(const struct member_view *m, struct member_verdict *v)
 {
@@ -175,7 +175,7 @@ majority_has_keys(const struct member_view *m, struct member_verdict *v)
 	v->rc = RC_BUSY;
 	if (mono_before(m->now, mono_add(m->asked, (span_t){SILENT_LEASES * m->lease.ns})))
 		return false;
-	say(v->why, "%d of %d voters would have the newest signing key", having, voters);
+	say(v->why, "%d of %d voters would have the signing keys in force", having, voters);
 	v->rc = RC_INVAL;
 	return false;
 }

@@ -4,7 +4,7 @@
  * A member keeps its id for ever, and an id is never used again. A replica joins as a learner,
  * without a vote, and gets a vote when it has caught up. A change that would leave no majority of
  * the voters alive is refused, because no later change could undo it; so is one that would leave
- * the newest signing key, which is on disks only, with no majority of them. */
+ * the signing keys in force, which are on disks only, with no majority of them. */
 #ifndef LSFS_REPLICA_MEMBER_RULES_H
 #define LSFS_REPLICA_MEMBER_RULES_H
 
@@ -20,8 +20,8 @@ struct member_view_item {
 struct member_view {
 	uint64_t version;
 	uint8_t self;
-	uint32_t minor; /* version in which the log is written */
-	uint64_t keys;  /* index of the entry that brought in the newest signing key; 0: none has */
+	uint32_t minor;  /* version in which the log is written */
+	uint64_t keys;   /* index of the entry that put the signing keys in force; 0: none has */
 	uint64_t chosen; /* the last slot that is known to be chosen */
 	mono_t now;
 	mono_t began; /* when the mastership began */

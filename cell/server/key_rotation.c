@@ -82,7 +82,7 @@ key_rotation_keys(const struct key_rotation *k, struct master_keys *keys)
 			       k->held.secret[sign_keys_find(&k->held, in_force(k, i))],
 			       SIGN_SECRET);
 	}
-	keys->since = is_missing(k, NEWEST) ? 0 : tree_signing_since(k->config.tree);
+	keys->since = keys->incomplete ? 0 : tree_signing_since(k->config.tree);
 	if (keys->n == 0)
 		memcpy(keys->secret[keys->n++], k->held.secret[0], SIGN_SECRET);
 }

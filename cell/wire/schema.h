@@ -557,7 +557,7 @@ enum { WIRE_MINOR = 0 };
 	F(u8, full, 0)             /* its disk is full */                                         \
 	F(mark, own, 0)            /* of the acceptor, as it is now */                            \
 	F(u32, minor, 0)           /* the minor version that it speaks */                         \
-	F(u64, keys, 0)            /* entry that brought in the newest signing key on its disk */
+	F(u64, keys, 0)            /* entry that put in force the signing keys on its disk */
 #define WIRE_msg_fetch(F) /* slots from `first` on are missing, though sent in that pass */ \
 	F(ballot, ballot, 0) F(u64, pass, 0) F(u64, first, 0)                                     \
 	F(u8, whole, 0) /* 1: the slot was named, and its value is not here */

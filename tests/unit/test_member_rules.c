@@ -224,8 +224,8 @@ TEST(test_remove_under_a_new_master)
 	       "replica 3 has not answered yet: 1 of 2 voters would remain");
 }
 
-/* The remaining majority has the newest signing key, or is given time to get it. */
-TEST(test_remove_keeps_the_newest_key)
+/* The remaining majority has the signing keys in force, or is given time to get them. */
+TEST(test_remove_keeps_the_keys)
 {
 	struct member_view m = cell("vvv", 1);
 
@@ -234,7 +234,7 @@ TEST(test_remove_keeps_the_newest_key)
 	expect(member_rules_remove(&m, 2), RC_BUSY, "");
 	m.asked = mono_add(now, span_ms(-4 * LEASE_MS));
 	expect(member_rules_remove(&m, 2), RC_INVAL,
-	       "1 of 2 voters would have the newest signing key");
+	       "1 of 2 voters would have the signing keys in force");
 	assert_int_equal(role(&m, 2), MEMBER_VOTER);
 	m.list[2].progress.keys = 75;
 	assert_true(member_rules_remove(&m, 2).changed);
@@ -271,8 +271,8 @@ TEST(test_promote)
 	assert_int_equal(member_rules_promote(&m).id, 4);
 }
 
-/* The newest signing key is on disks only: those with a vote have it. */
-TEST(test_promote_with_the_newest_key)
+/* The signing keys in force are on disks only: those with a vote have them. */
+TEST(test_promote_with_the_keys)
 {
 	struct member_view m = cell("vvvl", 1);
 
