@@ -5,7 +5,6 @@
 #include "cell/base/memory.h"
 #include "cell/base/must.h"
 #include "cell/base/principal.h"
-#include "cell/master/check_digits.h"
 #include "cell/master/request_proof.h"
 #include "cell/master/internal.h"
 
@@ -44,8 +43,9 @@ struct received {
 /* The result of a request. */
 struct shown {
 	struct bytes encoded;
-	struct result result;    /* RESULT_none: there is none, or a listing */
-	const struct attr *attr; /* in it, with which a handle may be opened; NULL: there are none */
+	struct result result; /* RESULT_none: there is none, or a listing */
+	const struct attr
+	    *attr; /* in it, with which a handle may be opened; NULL: there are none */
 };
 
 /* ---- the unanswered requests ---- */
@@ -217,17 +217,6 @@ show(struct shown *to, const struct m_request *r, enum rc rc, struct bytes encod
 		to->attr = wire_result_attr(&to->result);
 }
 
-/* The check digits of the rights with which a handle may be opened. */
-static struct bytes
-digits_of(struct master *m, const struct m_request *r, const struct attr *attr,
-          uint8_t digits[LIMIT_CHECK])
-{
-	if (attr == NULL)
-		return (struct bytes){NULL, 0};
-	check_digits(m->config.keys.secret[0], &r->requester, attr->node, attr->rights, digits);
-	return (struct bytes){digits, LIMIT_CHECK};
-}
-
 static void
 reply_with_leave(struct master *m, struct m_session *s, struct m_request *r, enum rc rc,
                  const struct shown *shown, uint64_t leave)
@@ -241,7 +230,7 @@ reply_with_leave(struct master *m, struct m_session *s, struct m_request *r, enu
 	              .result = shown->encoded,
 	              .generation = r->generation,
 	              .leave = leave,
-	              .check = digits_of(m, r, shown->attr, digits)},
+	              .check = m_proof_for(m, &r->requester, shown->attr, digits)},
 	};
 
 	if (s->connection != NULL)
@@ -280,9 +269,8 @@ static uint64_t
 read_leave(struct master *m, struct m_session *s, const struct m_request *r, const struct op *op,
            enum rc rc)
 {
-	return read_is_cachable(op, rc)
-	           ? m_cache_leave(m, s, r, r->footprint.keys, r->footprint.n)
-	           : 0;
+	return read_is_cachable(op, rc) ? m_cache_leave(m, s, r, r->footprint.keys, r->footprint.n)
+	                                : 0;
 }
 
 static bool
@@ -350,20 +338,6 @@ begin(struct master *m, struct m_session *s, struct m_request *r, const struct o
 	}
 }
 
-static const char *
-wait_of(const struct master *m, const struct request_list *list)
-{
-	if (list == &m->order.behind_barrier)
-		return "the barrier";
-	if (list == &m->order.without_lease)
-		return "the master's lease";
-	if (list == &m->order.at_gate)
-		return "the gate";
-	if (list == &m->unshared.reads || list == &m->unshared.changes)
-		return "a file that becomes ephemeral";
-	return "an earlier request";
-}
-
 /* The request keeps a copy of its operation. */
 static void
 retain(struct m_request *r)
@@ -376,7 +350,7 @@ static void
 park(struct master *m, struct m_session *s, struct m_request *r, struct request_list *list)
 {
 	M_TRACE(m, "request %" PRIu64 ".%" PRIu64 " waits for %s", s->id, r->number,
-	        wait_of(m, list));
+	        m_order_wait_name(m, list));
 	retain(r);
 	m_order_claim(s, r);
 	m_order_wait(r, list);

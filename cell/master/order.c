@@ -167,6 +167,20 @@ m_order_wait_list(struct master *m, struct m_session *s, struct m_request *r, co
 	return m_admission_wait_list(m, r, op);
 }
 
+const char *
+m_order_wait_name(const struct master *m, const struct request_list *list)
+{
+	if (list == &m->order.behind_barrier)
+		return "the barrier";
+	if (list == &m->order.without_lease)
+		return "the master's lease";
+	if (list == &m->order.at_gate)
+		return "the gate";
+	if (list == &m->unshared.reads || list == &m->unshared.changes)
+		return "a file that becomes ephemeral";
+	return "an earlier request";
+}
+
 /* ---- waiting ---- */
 
 void

@@ -58,6 +58,8 @@ bool m_request_behind_command(const struct m_session *s, const struct m_request 
 /* The list in which the request has to wait; NULL: it may begin. */
 struct request_list *m_order_wait_list(struct master *m, struct m_session *s, struct m_request *r,
                                        const struct op *op);
+/* That for which the requests of the list wait, for people. */
+const char *m_order_wait_name(const struct master *m, const struct request_list *list);
 /* The command was parked, or begins: it claims the keys of its footprint accordingly. */
 void m_order_claim(struct m_session *s, struct m_request *r);
 /* Puts the request, which waits nowhere, at the end of the list. */

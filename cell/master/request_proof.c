@@ -11,8 +11,7 @@ m_proof_of_rights(struct master *m, const struct m_session *s, const struct msg_
 	const struct master_keys *keys = &m->config.keys;
 
 	if (msg->handle_rights == 0 ||
-	    check_digits_genuine(keys->secret, keys->n, &who, node, msg->handle_rights,
-	                         msg->check))
+	    check_digits_genuine(keys->secret, keys->n, &who, node, msg->handle_rights, msg->check))
 		return true;
 	M_TRACE(m, "request %" PRIu64 ".%" PRIu64 " has not the check digits of its handle", s->id,
 	        msg->number);
@@ -23,4 +22,14 @@ bool
 m_proof_of_place(struct master *m, const struct m_session *s, const struct op *op)
 {
 	return op->code != OP_acquire || m_lock_genuine(m, s, &op->acquire.acquire);
+}
+
+struct bytes
+m_proof_for(struct master *m, const struct requester *who, const struct attr *attr,
+            uint8_t digits[LIMIT_CHECK])
+{
+	if (attr == NULL)
+		return (struct bytes){NULL, 0};
+	check_digits(m->config.keys.secret[0], who, attr->node, attr->rights, digits);
+	return (struct bytes){digits, LIMIT_CHECK};
 }

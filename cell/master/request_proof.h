@@ -7,11 +7,17 @@
 
 struct master;
 struct m_session;
+struct requester;
 
-/* True when the rights of a handle on the node are shown by their check digits, or none are claimed. */
+/* True when the rights of a handle on the node are shown by their check digits, or none are
+ * claimed. */
 bool m_proof_of_rights(struct master *m, const struct m_session *s, const struct msg_request *msg,
                        uint64_t node);
 /* True when a master gave the acquire its ticket, or it is no acquire. */
 bool m_proof_of_place(struct master *m, const struct m_session *s, const struct op *op);
+/* The check digits of the rights with which the requester may open a handle, in `digits`; `attr`
+ * shows them, NULL: there are none. */
+struct bytes m_proof_for(struct master *m, const struct requester *who, const struct attr *attr,
+                         uint8_t digits[LIMIT_CHECK]);
 
 #endif
