@@ -18,10 +18,9 @@ struct cache_entry {
 	RB_ENTRY(cache_entry) entry;
 	TAILQ_ENTRY(cache_entry) use;
 	uint64_t node;
-	struct bytes attr, listing;           /* encoded results; owned; empty: not cached */
-	struct bytes contents;                /* owned */
+	struct bytes attr, listing, contents; /* owned; the first two are encoded results */
 	bool has_contents;
-	uint64_t index;                       /* of the reply with the attributes */
+	uint64_t index; /* of the reply with the attributes */
 	uint64_t content_generation;
 	struct cache_names names;
 	struct cache_rights rights;
@@ -150,18 +149,15 @@ entry_drop(struct cache *c, uint64_t node)
 		entry_free(c, e);
 }
 
-/* Replaces bytes of the entry by these, which it owns from now on. */
+/* Replaces bytes of the entry by these, which it owns from now on, or by a result. */
 static void
 entry_set(struct cache *c, struct cache_entry *e, struct bytes *at, struct bytes own)
 {
-	e->bytes -= at->len;
-	c->bytes -= at->len;
+	entry_grow(c, e, own.len - at->len);
 	free((void *)at->data);
 	*at = own;
-	entry_grow(c, e, at->len);
 }
 
-/* Replaces an encoded result of the entry. */
 static void
 entry_put(struct cache *c, struct cache_entry *e, struct bytes *at, const struct result *result)
 {
@@ -526,8 +522,8 @@ answer_contents(struct cache *c, const struct op_get_contents *o, struct bytes u
 	struct cache_entry *e = entry_find(c, o->node);
 	struct attr attr;
 
-	if (!answer_attr(c, e, user, RIGHT_READ & ~handle_rights, a, &attr) ||
-	    !e->has_contents || e->content_generation != attr.content_generation)
+	if (!answer_attr(c, e, user, RIGHT_READ & ~handle_rights, a, &attr) || !e->has_contents ||
+	    e->content_generation != attr.content_generation)
 		return false;
 	a->result.contents.attr = attr;
 	a->result.contents.same = o->generation == attr.content_generation;

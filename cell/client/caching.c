@@ -268,8 +268,7 @@ void
 client_caching_on_reply(struct client *c, const struct client_request *r, const struct msg_reply *m,
                         const struct result *result)
 {
-	const struct cache_reply reply = {r->number, r->user,  m->check,
-	                                  m->rc,     m->index, result};
+	const struct cache_reply reply = {r->number, r->user, m->check, m->rc, m->index, result};
 	const struct client_request *oldest = TAILQ_FIRST(&c->requests.in_flight);
 	const uint64_t next = c->requests.next_number;
 	const bool kept = may_be_kept(c, m);

@@ -37,7 +37,8 @@ bool m_usage_session_fits(struct master *m, struct bytes principal);
 bool m_usage_waiter_fits(const struct m_session *s);
 /* Counts a waiter. */
 void m_usage_add_waiter(struct m_session *s);
-/* Counts a request, and its bytes; false: its principal may not have so many more without a reply. */
+/* Counts a request, and its bytes; false: its principal may not have so many more without a reply.
+ */
 bool m_usage_take_request(struct m_session *s, size_t bytes);
 /* Counts a waiter no longer. */
 void m_usage_drop_waiter(struct m_session *s);

@@ -34,13 +34,13 @@ struct execution {
 	struct tree *tree;
 	struct tree_outcome *out;
 	const struct tree_command *command;
-	uint64_t index;               /* of the entry */
-	int64_t stamp_ns;             /* the master's time of day */
-	struct session *session;      /* whose command it is; NULL: the master's own */
-	struct requester requester;   /* for which it acts */
-	struct subject who;           /* the same */
-	bool alone;                   /* it is the only command of the entry */
-	size_t ended;                 /* pieces that the command took away from an ended session */
+	uint64_t index;             /* of the entry */
+	int64_t stamp_ns;           /* the master's time of day */
+	struct session *session;    /* whose command it is; NULL: the master's own */
+	struct requester requester; /* for which it acts */
+	struct subject who;         /* the same */
+	bool alone;                 /* it is the only command of the entry */
+	size_t ended;               /* pieces that the command took away from an ended session */
 };
 
 /* A new note in the outcome; valid until the next one. */

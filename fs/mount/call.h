@@ -33,9 +33,9 @@ struct call {
 	enum op_code op;
 	uint64_t node;           /* the node of the request */
 	enum result_kind result; /* of its answer, unless that is a failure */
-	struct call *parent;   /* the rename for which this call holds a handle */
-	struct call_list held; /* calls that hold handles for this one */
-	bool waits;            /* a call that is to hold a handle for this one is in a queue */
+	struct call *parent;     /* the rename for which this call holds a handle */
+	struct call_list held;   /* calls that hold handles for this one */
+	bool waits;              /* a call that is to hold a handle for this one is in a queue */
 	call_then *then;
 	call_next *next;
 	bool answered, ordered;
