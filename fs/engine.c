@@ -111,13 +111,34 @@ invalidate(struct engine *e, mono_t now)
 		                                    .everything = u->invalid_all});
 }
 
+/* The mount's answer to a question of the cell; each step of the client ends with its own. */
 static void
-report_invalidation(struct engine *e, mono_t now)
+pass_opens(struct engine *e, mono_t now)
 {
-	if (e->update.invalidation != 0)
+	const struct client_update *u = &e->update;
+
+	if (u->registered_n > 0)
+		step_mount(e, &(struct mount_event){.kind = MOUNT_REGISTERED,
+		                                    .now = now,
+		                                    .nodes = u->registered,
+		                                    .nodes_n = u->registered_n});
+	if (u->question == 0)
+		return;
+	step_mount(e,
+	           &(struct mount_event){.kind = MOUNT_OPENS, .now = now, .node = u->asked_node});
+	step_client(e, &(struct client_event){.kind = CLIENT_OPENS,
+	                                      .now = now,
+	                                      .question = u->question,
+	                                      .open = e->done.open});
+}
+
+static void
+report_invalidation(struct engine *e, uint64_t invalidation, mono_t now)
+{
+	if (invalidation != 0)
 		step_client(e, &(struct client_event){.kind = CLIENT_INVALIDATED,
 		                                      .now = now,
-		                                      .invalidation = e->update.invalidation});
+		                                      .invalidation = invalidation});
 }
 
 static void
@@ -125,6 +146,7 @@ step_client(struct engine *e, struct client_event *event)
 {
 	struct client_update *u = &e->update;
 	mono_t now = event->now;
+	uint64_t invalidation;
 
 	client_step(e->client, event, u);
 	invalidate(e, now);
@@ -153,7 +175,9 @@ step_client(struct engine *e, struct client_event *event)
 		                                    .now = now,
 		                                    .watched = &u->watched[i],
 		                                    .wall_ns = clock_wall_ns()});
-	report_invalidation(e, now);
+	invalidation = u->invalidation;
+	pass_opens(e, now);
+	report_invalidation(e, invalidation, now);
 }
 
 /* ---- the loop ---- */

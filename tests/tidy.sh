@@ -206,7 +206,7 @@ check_writers() {
 		cell/master sessions master_session.c
 		cell/master tickets queue_ticket.c
 		cell/master timers timer.c
-		cell/master unshared unshared_files.c
+		cell/master mark ephemeral_mark.c
 		cell/master usage principal_usage.c
 		cell/master waiters lock_queue.c
 		cell/master watches watch_table.c

@@ -20,13 +20,12 @@ enum {
 	LIMIT_NONCE = 16,     /* bytes of the random number that identifies a CreateSession */
 	LIMIT_SEQUENCER = 1024 + 256,
 
-	LIMIT_LISTING = 96 * 1024, /* children of a directory */
-	LIMIT_PAGE = 64 * 1024,    /* bytes of a listing in one reply */
-	LIMIT_REMOVED = 1 << 16,   /* removed names that are remembered for listings in pages */
-	LIMIT_UNSHARED = 4096,     /* files that only their maker knows, remembered by the master */
-	LIMIT_HOLDERS = 4096,      /* shared holders of one lock */
-	LIMIT_OPENERS = 4096,      /* opens of one ephemeral file */
-	LIMIT_WAITERS = 16384,     /* waiters for one lock */
+	LIMIT_LISTING = 96 * 1024,    /* children of a directory */
+	LIMIT_PAGE = 64 * 1024,       /* bytes of a listing in one reply */
+	LIMIT_REMOVED = 1 << 16,      /* removed names that are remembered for listings in pages */
+	LIMIT_HOLDERS = 4096,         /* shared holders of one lock */
+	LIMIT_OPENERS = 4096,         /* opens of one ephemeral file */
+	LIMIT_WAITERS = 16384,        /* waiters for one lock */
 	LIMIT_SESSION_WAITERS = 4096, /* waiters of one session, for all locks */
 	LIMIT_ENTRY_COMMANDS = 512,   /* commands in one log entry, which is applied in one step */
 	LIMIT_ENDING = 256,   /* locks, opens, directories and kept answers of a session that

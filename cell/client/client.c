@@ -54,6 +54,7 @@ client_free(struct client *c)
 	client_lock_waits_forget(c);
 	client_watches_forget(c);
 	client_caching_end(c);
+	client_open_files_end(c);
 	client_update_free(&last);
 	client_reply_end(c);
 	free(c->host);
@@ -73,6 +74,8 @@ update_clear(struct client_update *u)
 	u->invalidation = 0;
 	u->invalid_all = false;
 	u->invalid_n = 0;
+	u->question = u->asked_node = 0;
+	u->registered_n = 0;
 	if (u->frames.limit == 0)
 		u->frames = u->datagram = BUFFER(SIZE_MAX);
 	buffer_reset(&u->frames);
@@ -89,6 +92,7 @@ client_update_free(struct client_update *u)
 	free(u->answers);
 	free(u->grants);
 	free(u->invalid);
+	free(u->registered);
 	*u = (struct client_update){0};
 }
 
@@ -137,6 +141,10 @@ on_message(struct client *c, const struct message *m)
 		client_keepalive_on_reply(c, &m->keepalive_reply);
 	else if (m->code == MSG_invalidation && connection == CONNECTION_OPEN)
 		client_caching_on_invalidation(c, &m->invalidation);
+	else if (m->code == MSG_who_opens && connection == CONNECTION_OPEN)
+		client_open_files_on_question(c, &m->who_opens);
+	else if (m->code == MSG_registered && connection == CONNECTION_OPEN)
+		client_open_files_on_registered(c, &m->registered);
 	else if (m->code == MSG_watching && connection == CONNECTION_OPEN)
 		client_watches_on_watching(c, &m->watching);
 	else if (m->code == MSG_events && connection == CONNECTION_OPEN)
@@ -211,6 +219,9 @@ on_event(struct client *c, const struct client_event *event)
 	case CLIENT_INVALIDATED:
 		client_caching_on_invalidated(c, event->invalidation);
 		return true;
+	case CLIENT_OPENS:
+		client_open_files_on_answer(c, event->question, event->open);
+		return false;
 	case CLIENT_TIMEOUT:
 		return true;
 	case CLIENT_CLOSE:
@@ -255,6 +266,8 @@ send_waiting(struct client *c)
 		client_keepalive_tell_returned(c);
 	if (!TAILQ_EMPTY(&c->requests.queue))
 		client_request_pump(c);
+	if (c->session.state == CLIENT_SAFE)
+		client_open_files_run(c);
 }
 
 long long

@@ -55,6 +55,7 @@ enum client_event_kind {
 	CLIENT_REQUEST,      /* request */
 	CLIENT_WATCH,        /* node, mask, generation, user */
 	CLIENT_INVALIDATED,  /* invalidation: all up to this one are carried out */
+	CLIENT_OPENS,        /* question, open: the answer of the driver */
 	CLIENT_TIMEOUT,
 	CLIENT_CLOSE, /* as_expired: end the session; then the state is CLIENT_CLOSED */
 };
@@ -67,6 +68,8 @@ struct client_event {
 	bool denied;  /* DISCONNECTED: the master knows no principal with the client's key */
 	struct client_request *request; /* the step takes ownership of it */
 	uint64_t invalidation;
+	uint64_t question;
+	bool open;
 	/* WATCH: events of the node are wanted, of the kinds in `mask` (1 << enum watch_event_kind;
 	 * 0: none any more). `generation` of its contents, which the caller knows: later ones are
 	 * events; 0: those are that come from now on. */
@@ -158,6 +161,12 @@ struct client_update {
 	bool invalid_all;
 	uint64_t *invalid;
 	size_t invalid_n, invalid_room;
+	/* Behind the answers of the update: the driver says with CLIENT_OPENS whether it has the
+	 * file `asked_node` open, if `question` is not 0. Of the files `registered` the session is
+	 * an opener, by these numbers: it closes (close_ephemeral) those that it has not open. */
+	uint64_t question, asked_node;
+	uint64_t *registered;
+	size_t registered_n, registered_room;
 	struct client_watched *watched;
 	size_t watched_n, watched_room;
 	bool state_changed;

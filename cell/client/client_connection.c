@@ -189,6 +189,7 @@ void
 client_connection_opened(struct client *c)
 {
 	c->connection.state = CONNECTION_OPEN;
+	client_open_files_forget(c);
 }
 
 void

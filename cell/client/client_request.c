@@ -311,6 +311,8 @@ client_request_submit(struct client *c, struct client_request *r)
 		client_caching_submitted(c, r);
 	if (r->code == OP_cancel || r->code == OP_release)
 		withdraw(c, r->key);
+	else if (r->code == OP_close_ephemeral)
+		client_open_files_closing(c, r->node);
 	TAILQ_INSERT_TAIL(&c->requests.queue, r, entry);
 	c->requests.queued_n[r->slot]++;
 }

@@ -10,6 +10,7 @@
  *   lock_waits.c         acquires that wait in a lock's queue at the cell
  *   replica_list.c       the cell's replicas, as the cell sends them
  *   watches.c            watched nodes, and the events of them
+ *   open_files.c         the files that the driver has open, and as which the cell counts them
  *   caching.c            leave to cache, generations, invalidations
  *   cache.c              what is cached (its header: cache.h)
  *
@@ -221,6 +222,21 @@ struct client_caching {
 	uint64_t hits, misses, invalidations, drops; /* see client_counts */
 };
 
+/* ---- open_files.c ---- */
+
+/* A file of which the session is an opener, as the cell has told. */
+struct registered_file {
+	uint64_t node;
+	uint64_t bound; /* all requests with lower numbers were sent before that was told */
+};
+
+struct client_open_files {
+	uint64_t question, node;            /* asked by the cell, not by the driver yet; 0: none */
+	uint64_t asked;                     /* the question that the driver is to answer; 0: none */
+	struct registered_file *registered; /* in the order of their bounds */
+	size_t registered_n, registered_room;
+};
+
 struct client {
 	struct client_config config; /* its ids to try are those of the newest list */
 	char *host;
@@ -239,6 +255,7 @@ struct client {
 	struct lock_waits waits;
 	struct client_watches watches;
 	struct client_caching caching;
+	struct client_open_files open_files;
 };
 
 /* A line of the trace: a verdict, with its numbers. */
@@ -446,6 +463,23 @@ void client_caching_on_reply(struct client *c, const struct client_request *r,
 void client_caching_on_invalidation(struct client *c, const struct msg_invalidation *m);
 /* Handles the driver's report. */
 void client_caching_on_invalidated(struct client *c, uint64_t invalidation);
+
+/* ---- open_files.c ---- */
+
+/* Handles a question of the cell. */
+void client_open_files_on_question(struct client *c, const struct msg_who_opens *m);
+/* The driver closes the file of this number. */
+void client_open_files_closing(struct client *c, uint64_t node);
+/* Handles that the session is an opener. */
+void client_open_files_on_registered(struct client *c, const struct msg_registered *m);
+/* The driver has answered a question. */
+void client_open_files_on_answer(struct client *c, uint64_t question, bool open);
+/* The session is SAFE, on a connection: asks the driver what is due. */
+void client_open_files_run(struct client *c);
+/* A connection begins: the cell asks and tells again. */
+void client_open_files_forget(struct client *c);
+/* Frees all. */
+void client_open_files_end(struct client *c);
 
 /* ---- watches.c ---- */
 

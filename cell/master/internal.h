@@ -26,7 +26,7 @@
  *   delay_timer.c        lock-delays
  *   failover_barrier.c   requests that a new master holds back
  *   await_bit.c          the sessions for which a new master has to wait
- *   unshared_files.c     a permanent file becomes ephemeral
+ *   ephemeral_mark.c     a permanent file becomes ephemeral
  *   lease_load.c         how much longer leases make the load bearable
  *   lengthened_lease.c   session leases while the master is loaded
  *   lowered_lease.c      leases that were longer once
@@ -44,6 +44,7 @@
 #include "cell/master/admission.h"
 #include "cell/master/await_bit.h"
 #include "cell/master/delay_timer.h"
+#include "cell/master/ephemeral_mark.h"
 #include "cell/master/event_queue.h"
 #include "cell/master/failover_barrier.h"
 #include "cell/master/gate.h"
@@ -66,7 +67,6 @@
 #include "cell/master/session_lease.h"
 #include "cell/master/session_opening.h"
 #include "cell/master/timer.h"
-#include "cell/master/unshared_files.h"
 #include "cell/master/watch_table.h"
 #include "cell/master/withdrawal.h"
 #include "cell/wire/codec.h"
@@ -102,7 +102,7 @@ struct master {
 	struct delay_timers delays;
 	struct failover_barrier barrier;
 	struct awaits await;
-	struct unshared_files unshared;
+	struct ephemeral_mark mark;
 	struct lengthened_leases lengthened;
 	struct lowered_leases lowered;
 	struct watch_table watches;

@@ -32,7 +32,7 @@ master_new(const struct master_config *config, const struct tree *tree)
 	m_barrier_init(m);
 	m_delay_init(m);
 	m_lowered_init(m);
-	m_unshared_init(m);
+	m_mark_init(m);
 	m_event_init(m);
 	return m;
 }
@@ -57,7 +57,7 @@ clear(struct master *m)
 	gate_clear(&m->gate);
 	m_delay_clear(m);
 	m_lowered_end(m);
-	m_unshared_clear(m);
+	m_mark_clear(m);
 	must(RB_EMPTY(&m->queues.by_node) && RB_EMPTY(&m->queues.waiters));
 	must(RB_EMPTY(&m->usages));
 	must(RB_EMPTY(&m->watches.nodes) && TAILQ_EMPTY(&m->events.waiting));
@@ -124,14 +124,15 @@ has_parked(const struct master *m)
 {
 	return !TAILQ_EMPTY(&m->order.runnable) || !TAILQ_EMPTY(&m->order.behind_barrier) ||
 	       !TAILQ_EMPTY(&m->order.without_lease) || !TAILQ_EMPTY(&m->order.at_gate) ||
-	       !TAILQ_EMPTY(&m->unshared.reads) || !TAILQ_EMPTY(&m->unshared.changes);
+	       !TAILQ_EMPTY(&m->mark.opens) || !TAILQ_EMPTY(&m->mark.asking) ||
+	       !TAILQ_EMPTY(&m->mark.behind);
 }
 
 /* Is there more that can be done now? */
 static bool
 has_more(struct master *m)
 {
-	if (inherits(m) || m->removed.due || !TAILQ_EMPTY(&m->events.waiting))
+	if (inherits(m) || m->removed.due || m_mark_asks(m) || !TAILQ_EMPTY(&m->events.waiting))
 		return true;
 	if (!m->barrier.stands &&
 	    (!TAILQ_EMPTY(&m->opening.parked) || !TAILQ_EMPTY(&m->ending.due) ||
@@ -175,6 +176,8 @@ m_step_end(struct master *m)
 		m_removed_run(m);
 	if (!m->barrier.stands)
 		run_behind_barrier(m);
+	if (m_mark_asks(m))
+		m_mark_run(m);
 	if (has_parked(m))
 		m_request_run(m);
 	if (!TAILQ_EMPTY(&m->queues.touched))
@@ -267,6 +270,9 @@ dispatch(struct master *m, struct m_connection *c, const struct message *message
 		return;
 	case MSG_dropped:
 		m_cache_receive(m, c, &message->dropped);
+		return;
+	case MSG_opens:
+		m_mark_receive(m, c, &message->opens);
 		return;
 	case MSG_watch:
 		m_watch_receive(m, c, &message->watch);
@@ -399,13 +405,6 @@ noted(struct master *m, const struct tree_note *note)
 	case TREE_PRINCIPAL_REMOVED:
 		m_removed_note(m, note);
 		return;
-	case TREE_NODE_CREATED:
-		if (note->session != 0)
-			m_unshared_add(m, note->node, note->session);
-		return;
-	case TREE_NODE_DELETED:
-		m_unshared_deleted(m, note->node);
-		return;
 	default:
 		return;
 	}
@@ -442,6 +441,10 @@ timer_expired(struct master *m, struct timer *a)
 	}
 	if (a->kind == TIMER_IDLE) {
 		m_await_timeout(m);
+		return;
+	}
+	if (a->kind == TIMER_MARK) {
+		m_mark_timeout(m);
 		return;
 	}
 	if (a->kind == TIMER_DELAY) {

@@ -98,6 +98,7 @@ request_free(struct master *m, struct m_session *s, struct m_request *r)
 	s->requests.window[r->slot] -= r->op.len;
 	m_usage_drop_request(s, r->op.len);
 	m_order_forget(s, r);
+	m_mark_forget(m, r);
 	if (r->pass != NULL)
 		gate_abandon(&m->gate, r->pass);
 	if (r->parked)
@@ -307,7 +308,6 @@ begin_read(struct master *m, struct m_session *s, struct m_request *r, const str
 	struct shown shown;
 
 	must(!result.failed);
-	m_unshared_read(m, r);
 	show(&shown, r, rc, rc == RC_OK ? buffer_view(&result) : (struct bytes){NULL, 0});
 	reply_with_leave(m, s, r, rc, &shown, read_leave(m, s, r, op, rc));
 	buffer_free(&result);
@@ -329,7 +329,7 @@ begin(struct master *m, struct m_session *s, struct m_request *r, const struct o
 	} else if (op->code == OP_cancel) {
 		m_lock_cancel(m, s, r, &op->cancel);
 	} else if (op->code == OP_make_ephemeral) {
-		m_unshared_begin(m, s, r);
+		m_mark_propose(m, s, r);
 	} else if (op->code == OP_end_session) {
 		m_lock_end_session(m, s, r, &op->end_session);
 	} else {
@@ -413,7 +413,7 @@ m_request_applied(struct master *m, const struct tree_answer *answer)
 	struct shown shown;
 
 	if (answer->op == OP_make_ephemeral)
-		m_unshared_applied(m, answer);
+		m_mark_applied(m, answer);
 	if (m_admission_applied(m, r, answer)) {
 		m_order_wait(r, &m->order.runnable);
 		return;
@@ -460,6 +460,8 @@ breach_of(const struct m_session *s, const struct msg_request *msg, struct recei
 		return "a request for an impossible user";
 	if (wire_op_class(op->code) == OP_CLASS_MASTER)
 		return "an operation that only a master proposes";
+	if (op->code == OP_make_ephemeral && op->make_ephemeral.openers.count > 0)
+		return "opens of other sessions";
 	if (op->code == OP_end_session && !end_session_allowed(s, &op->end_session))
 		return "the end of a session that is not its own";
 	return NULL;

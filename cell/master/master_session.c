@@ -105,6 +105,7 @@ m_session_free(struct master *m, struct m_session *s)
 	m_cache_forget(m, s);
 	m_watch_drop_all(m, s);
 	m_event_forget(m, s);
+	m_mark_answered(m, s, false);
 	if (s->connection != NULL)
 		m_connection_detach(m, s->connection);
 	RB_REMOVE(m_session_tree, &m->sessions.by_id, s);

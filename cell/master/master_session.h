@@ -4,6 +4,7 @@
 #define LSFS_MASTER_MASTER_SESSION_H
 
 #include "cell/master/await_bit.h"
+#include "cell/master/ephemeral_mark.h"
 #include "cell/master/event_queue.h"
 #include "cell/master/failover_barrier.h"
 #include "cell/master/lock_queue.h"
@@ -37,6 +38,7 @@ struct m_session {
 	struct session_waiters waiters;
 	struct session_watches watches;
 	struct session_events events;
+	struct session_mark mark;
 };
 
 RB_HEAD(m_session_tree, m_session);

@@ -150,9 +150,7 @@ m_order_wait_list(struct master *m, struct m_session *s, struct m_request *r, co
 	struct request_list *held = NULL;
 	struct m_request *e = NULL;
 
-	if (m->unshared.in_flight || r->code == OP_make_ephemeral)
-		held = m_unshared_wait_list(m, r);
-	if (held != NULL)
+	if ((held = m_mark_wait_list(m, r)) != NULL)
 		return held;
 	if (r->read)
 		e = last_before(&s->order.ordered, r);
@@ -164,7 +162,8 @@ m_order_wait_list(struct master *m, struct m_session *s, struct m_request *r, co
 		return held;
 	if (needs_lease(m, r, op))
 		return m->has_lease ? NULL : &m->order.without_lease;
-	return m_admission_wait_list(m, r, op);
+	held = m_admission_wait_list(m, r, op);
+	return held == NULL && r->code == OP_make_ephemeral ? m_mark_ask(m, r) : held;
 }
 
 const char *
@@ -176,7 +175,9 @@ m_order_wait_name(const struct master *m, const struct request_list *list)
 		return "the master's lease";
 	if (list == &m->order.at_gate)
 		return "the gate";
-	if (list == &m->unshared.reads || list == &m->unshared.changes)
+	if (list == &m->mark.asking)
+		return "the sessions that may have its file open";
+	if (list == &m->mark.opens || list == &m->mark.behind)
 		return "a file that becomes ephemeral";
 	return "an earlier request";
 }
@@ -221,7 +222,7 @@ m_order_next(struct master *m)
 		r = TAILQ_FIRST(&m->order.without_lease);
 	if (r == NULL)
 		r = m_admission_next(m);
-	return r != NULL ? r : m_unshared_next(m);
+	return r != NULL ? r : m_mark_next(m);
 }
 
 void

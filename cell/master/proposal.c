@@ -70,7 +70,8 @@ bound(struct master *m, struct command *c, struct gate_pass *pass, struct buffer
 }
 
 void
-m_propose_request(struct master *m, const struct m_session *s, const struct m_request *r)
+m_propose_as(struct master *m, const struct m_session *s, const struct m_request *r,
+             struct bytes op)
 {
 	struct buffer keys = BUFFER(LIMIT_ENTRY);
 	struct command command = {
@@ -79,7 +80,7 @@ m_propose_request(struct master *m, const struct m_session *s, const struct m_re
 	    .number = r->number,
 	    .below = r->below,
 	    .guard = r->guard,
-	    .op = r->op,
+	    .op = op,
 	    .user = r->requester.user,
 	    .handle_rights = r->requester.handle_rights,
 	};
@@ -89,6 +90,12 @@ m_propose_request(struct master *m, const struct m_session *s, const struct m_re
 		bound(m, &command, r->pass, &keys);
 	commands_add(m, &command);
 	buffer_free(&keys);
+}
+
+void
+m_propose_request(struct master *m, const struct m_session *s, const struct m_request *r)
+{
+	m_propose_as(m, s, r, r->op);
 }
 
 static struct own_command *

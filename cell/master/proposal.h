@@ -37,6 +37,9 @@ void m_proposals_clear(struct master *m);
 void m_proposals_free(struct master *m);
 /* Adds the session's command, as it was received, to the entry. */
 void m_propose_request(struct master *m, const struct m_session *s, const struct m_request *r);
+/* The same with another operation, which is encoded. */
+void m_propose_as(struct master *m, const struct m_session *s, const struct m_request *r,
+                  struct bytes op);
 /* Adds a command of the master's own to the entry, on behalf of `session` or of none (0). The
  * caller fills in the fields that the kind of command uses. */
 struct own_command *m_propose(struct master *m, uint64_t session, const struct op *op);

@@ -45,6 +45,7 @@ session_attach(struct master *m, struct m_session *s, struct m_connection *c)
 	m_connection_attach(m, c, s);
 	m_lease_extend(m, s);
 	opened(m, c, RC_OK, s->id);
+	m_mark_attached(m, s);
 }
 
 /* The live session that may be open on this connection, NULL when there is none: the nonce proves

@@ -14,7 +14,8 @@ enum timer_kind {
 	TIMER_DELAY,
 	TIMER_SETTING,
 	TIMER_IDLE,
-	TIMER_CACHE
+	TIMER_CACHE,
+	TIMER_MARK
 };
 
 /* Sorted by (at, kind, id), so that timers of one instant expire in an order that does not depend

@@ -14,7 +14,7 @@ enum { SQL_MAX = 4096 };
 
 static const struct sqlite_kind kind = {.name = STATE_DB_FILE,
                                         .application_id = 0x6c737374,
-                                        .format = 2};
+                                        .format = 3};
 
 static const char *
 column_type(char kind_letter)

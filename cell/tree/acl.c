@@ -211,6 +211,12 @@ acl_is_admin_file(const struct node *n)
 	return n->number == NODE_ACL_ADMIN;
 }
 
+bool
+acl_is_file(const struct node *n)
+{
+	return n->kind == NODE_FILE && n->parent_number == NODE_ACL;
+}
+
 /* True if the lines name a principal that there is, other than `without`. */
 static bool
 has_principal(const struct tree *t, const struct acl_lines *lines, const struct principal *without)

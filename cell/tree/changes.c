@@ -56,6 +56,15 @@ rename_passes(const struct tree *t, const struct op_rename *o)
 	return target == NULL || (!o->no_replace && target->kind == NODE_FILE && target != source);
 }
 
+/* An ACL file stays permanent. */
+static bool
+mark_passes(const struct tree *t, uint64_t node)
+{
+	const struct node *n = node_find(t, node);
+
+	return n != NULL && n->kind == NODE_FILE && (n->ephemeral || !acl_is_file(n));
+}
+
 /* Only the last close of a file changes what is shown of it: the file is deleted. */
 static bool
 close_passes(const struct tree *t, uint64_t session, uint64_t node)
@@ -79,8 +88,9 @@ passes(const struct tree *t, uint64_t session, const struct op *op, uint64_t nod
 	case OP_rename:
 		return rename_passes(t, &op->rename);
 	case OP_append:
-	case OP_make_ephemeral:
 		return file_exists(t, node);
+	case OP_make_ephemeral:
+		return mark_passes(t, node);
 	case OP_close_ephemeral:
 		return close_passes(t, session, node);
 	case OP_set_mtime:

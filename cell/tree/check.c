@@ -32,8 +32,6 @@ check_ephemeral(const struct tree *t, const struct node *n)
 	else
 		HOLDS((n->creator == NULL) == (n->children_n > 0),
 		      "an ephemeral directory has either children or a creator");
-	HOLDS(n->maker == 0 || (n->kind == NODE_FILE && n->maker < n->number),
-	      "a file's maker is a session that was there before");
 	HOLDS(n->creator == NULL || session_find(t, n->creator->id) == n->creator,
 	      "a creator's session is live");
 	return NULL;

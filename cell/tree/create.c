@@ -12,7 +12,6 @@ found(struct execution *x, const struct op_create *o, struct node *n, struct res
 	if (n->kind == NODE_FILE && n->ephemeral && x->session != NULL &&
 	    !opener_allowed(n, x->session))
 		return RC_FULL;
-	node_shared(x, n);
 	if (n->kind == NODE_FILE && n->ephemeral && x->session != NULL)
 		opener_add(x->tree, n, x->session);
 	node_attr(x->tree, n, &x->who, &r->attr);
@@ -58,7 +57,7 @@ apply_create(struct execution *x, const struct op_create *o, struct result_creat
 		node_set_acl(n, i, parent->acl[i]);
 	if (o->ephemeral)
 		make_ephemeral_at_birth(x, n);
-	node_made(x, n);
+	apply_note_node(x, TREE_NODE_CREATED, n);
 	r->fresh = 1;
 	node_attr(x->tree, n, &x->who, &r->attr);
 	return RC_OK;

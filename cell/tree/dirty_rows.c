@@ -137,7 +137,6 @@ row_of_nodes(const struct tree *t, const uint64_t *key, struct row *row)
 	NUMBER(nodes, kind, n->kind);
 	NUMBER(nodes, ephemeral, n->ephemeral);
 	NUMBER(nodes, creator, n->creator == NULL ? 0 : n->creator->id);
-	NUMBER(nodes, maker, n->maker);
 	NUMBER(nodes, mtime_ns, n->mtime_ns);
 	NUMBER(nodes, content_generation, n->content_generation);
 	NUMBER(nodes, lock_generation, n->lock_generation);

@@ -133,25 +133,6 @@ ephemeral_end_session(struct execution *x, struct session *s, size_t most)
 
 /* ---- a permanent file becomes ephemeral ---- */
 
-void
-node_made(struct execution *x, struct node *n)
-{
-	struct tree_note *created = apply_note_node(x, TREE_NODE_CREATED, n);
-
-	if (n->kind == NODE_FILE && !n->ephemeral && x->session != NULL)
-		n->maker = x->session->id;
-	created->session = n->maker;
-}
-
-void
-node_shared(struct execution *x, struct node *n)
-{
-	if (n->maker == 0 || (x->session != NULL && n->maker == x->session->id))
-		return;
-	n->maker = 0;
-	dirty_node(x->tree, n->number);
-}
-
 static bool
 is_only_session(const struct tree *t, const struct session *s)
 {
@@ -161,7 +142,7 @@ is_only_session(const struct tree *t, const struct session *s)
 }
 
 bool
-tree_sharing_matters(const struct tree *t, uint64_t session, uint64_t node)
+tree_openers_matter(const struct tree *t, uint64_t session, uint64_t node)
 {
 	const struct session *s = session_live(t, session);
 	const struct node *n = node_find(t, node);
@@ -170,11 +151,31 @@ tree_sharing_matters(const struct tree *t, uint64_t session, uint64_t node)
 	       !n->ephemeral;
 }
 
-/* The master knows of opens by reads, but only of those in its own epoch. */
-static bool
-may_be_shared(const struct tree *t, const struct session *s, const struct node *n)
+bool
+tree_opened_after(const struct tree *t, uint64_t session, uint64_t after, uint64_t *opened)
 {
-	return (n->maker != s->id || n->number < t->epochs.first_number) && !is_only_session(t, s);
+	const struct session *s = session_live(t, session);
+	struct opener key = {.opened = after + 1};
+	const struct opener *o =
+	    s == NULL ? NULL
+	              : RB_NFIND(session_openers, (struct session_openers *)&s->openers, &key);
+
+	if (o != NULL)
+		*opened = o->opened;
+	return o != NULL;
+}
+
+/* The master has counted these sessions; one that has ended since has nothing open. */
+static void
+add_counted(struct execution *x, struct node *n, const struct wire_list *openers)
+{
+	struct cursor at = cursor_of(openers->packed);
+	struct session_key key;
+	struct session *s;
+
+	while (wire_next_session_key(&at, &key))
+		if ((s = session_live(x->tree, key.session)) != NULL)
+			opener_add(x->tree, n, s);
 }
 
 enum rc
@@ -188,13 +189,14 @@ apply_make_ephemeral(struct execution *x, const struct op_make_ephemeral *o, str
 		return RC_STALE;
 	if (n->kind != NODE_FILE)
 		return RC_ISDIR;
-	if (acl_is_admin_file(n))
+	if (!n->ephemeral && acl_is_file(n))
 		return RC_BUSY;
-	if (!n->ephemeral && may_be_shared(x->tree, x->session, n))
-		return RC_BUSY;
-	if (!opener_allowed(n, x->session))
+	if (!opener_allowed(n, x->session) || o->openers.count >= LIMIT_OPENERS)
 		return RC_FULL;
-	n->ephemeral = true;
+	if (!n->ephemeral) {
+		n->ephemeral = true;
+		add_counted(x, n, &o->openers);
+	}
 	opener_add(x->tree, n, x->session);
 	dirty_node(x->tree, n->number);
 	apply_note_node(x, TREE_NODE_CHANGED, n);

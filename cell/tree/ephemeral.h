@@ -24,11 +24,6 @@ RB_HEAD(session_openers, opener);
 RB_PROTOTYPE(node_openers, opener, in_node, )
 RB_PROTOTYPE(session_openers, opener, in_session, )
 
-/* The node is new: notes it, and the session that has created it. */
-void node_made(struct execution *x, struct node *n);
-/* The command's session may have the file open by this command: the file is its maker's alone no
- * more. */
-void node_shared(struct execution *x, struct node *n);
 /* The session's opener by this number; NULL when there is none. */
 struct opener *opener_find(const struct session *s, uint64_t opened);
 /* Records that the session has opened the ephemeral file by this number, which is new to it. */

@@ -81,6 +81,8 @@ uint8_t acl_rights(const struct tree *t, const struct node *n, const struct subj
 void acl_forget_lines(struct node *n);
 /* True if the node is /acl/admin, which has to stay where it is; */
 bool acl_is_admin_file(const struct node *n);
+/* true if it is a file in /acl, from which rights depend; */
+bool acl_is_file(const struct node *n);
 /* and true if the node may have these contents: an administrator is left. */
 bool acl_allows_contents(const struct tree *t, const struct node *n, struct bytes contents);
 

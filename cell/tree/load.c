@@ -62,7 +62,6 @@ load_node(struct tree *t, const struct row *row)
 	n->parent_number = NUMBER(nodes, parent);
 	n->kind = (enum node_kind)NUMBER(nodes, kind);
 	n->ephemeral = NUMBER(nodes, ephemeral) != 0;
-	n->maker = NUMBER(nodes, maker);
 	n->mtime_ns = SIGNED(nodes, mtime_ns);
 	n->content_generation = NUMBER(nodes, content_generation);
 	n->lock_generation = NUMBER(nodes, lock_generation);

@@ -25,8 +25,6 @@ struct node {
 	enum node_kind kind;
 	bool ephemeral;
 	struct session *creator; /* of an ephemeral directory that never had a child; else NULL */
-	uint64_t maker; /* the session that created the file, while no other can have opened it by
-	                 * a command; else 0 */
 	int64_t mtime_ns;
 	uint64_t content_generation, lock_generation, acl_generation, checksum;
 	struct bytes acl[ACL_NAMES];

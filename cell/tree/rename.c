@@ -63,7 +63,7 @@ make_target(struct execution *x, const struct op_rename *o, struct ends *e)
 		node_set_acl(n, i, source->acl[i]);
 	n->lock_delay_s = source->lock_delay_s;
 	n->ephemeral = source->ephemeral;
-	node_made(x, n);
+	apply_note_node(x, TREE_NODE_CREATED, n);
 	e->target = n;
 }
 
@@ -75,14 +75,6 @@ replaced_mtime(const struct node *source, const struct node *target)
 	if (source->mtime_ns != target->mtime_ns)
 		return source->mtime_ns;
 	return source->mtime_ns < INT64_MAX ? source->mtime_ns + 1 : INT64_MAX - 1;
-}
-
-/* The session that renames has handles of the source, which are the target's now. */
-static void
-take_place(struct execution *x, struct ends *e)
-{
-	e->target->mtime_ns = replaced_mtime(e->source, e->target);
-	node_shared(x, e->target);
 }
 
 enum rc
@@ -97,7 +89,7 @@ apply_rename(struct execution *x, const struct op_rename *o, struct result_renam
 		if (e.target == NULL)
 			make_target(x, o, &e);
 		else
-			take_place(x, &e);
+			e.target->mtime_ns = replaced_mtime(e.source, e.target);
 		node_set_contents(x->tree, e.target, bytes_copy(e.source->contents));
 		apply_note_node(x, TREE_NODE_CHANGED, e.target)->generation =
 		    e.target->content_generation;

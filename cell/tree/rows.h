@@ -15,7 +15,7 @@
 	C(i, settled_epoch) C(i, next_node) C(i, epoch_node) C(i, last_fence) C(i, digest)        \
 	C(i, bytes) C(i, members_version) C(i, slice)
 #define ROWS_nodes(C)                                                                         \
-	C(i, node) C(i, parent) C(t, name) C(i, kind) C(i, ephemeral) C(i, creator) C(i, maker)   \
+	C(i, node) C(i, parent) C(t, name) C(i, kind) C(i, ephemeral) C(i, creator)              \
 	C(i, mtime_ns)                                                                            \
 	C(i, content_generation) C(i, lock_generation) C(i, acl_generation) C(i, checksum)        \
 	C(t, acl_read) C(t, acl_write) C(t, acl_change) C(i, lock_delay_s) C(i, freed_epoch)     \

@@ -60,7 +60,7 @@ enum tree_note_kind {
 	TREE_EPOCH_BEGAN,       /* epoch, ballot: of the begin_epoch, so that its master knows it */
 	TREE_LOCK_TAKEN,        /* node, session, lock_generation: by a new acquisition */
 	TREE_NODE_CHANGED,      /* node, parent, name; generation: of new contents, else 0 */
-	TREE_NODE_CREATED,      /* node, parent, name; session: of a permanent file, its maker */
+	TREE_NODE_CREATED,      /* node, parent, name */
 	TREE_NODE_DELETED,      /* node, parent, name */
 	TREE_MEMBERS_CHANGED,   /* index: the new list's version */
 	TREE_DIGEST_CHECKED,    /* index, digest: as a quorum has computed it there */
@@ -127,17 +127,17 @@ struct tree_outcome {
  *   source's openers are the target's too, each by the number that it opened. Locks of the source
  *   end as at a deletion.
  * - delete: RC_NOTEMPTY, RC_ISDIR / RC_NOTDIR for the wrong kind, "/acl" and "/acl/admin": RC_BUSY,
- *   as to rename the latter or make it ephemeral. Contents of it that name no principal which
- *   exists, nor `*`: RC_INVAL. Deleting an
- *   ephemeral directory's last child (by whatever command) deletes it as well.
+ *   as to rename the latter. Contents of it that name no principal which exists, nor `*`:
+ *   RC_INVAL. Deleting an ephemeral directory's last child (by whatever command) deletes it as
+ *   well.
  * - An ephemeral file has LIMIT_OPENERS at most; beyond, to open it, or to rename another one with
  *   openers to it: RC_FULL.
  * - Ephemeral: a file is deleted with its last opener; a directory with its last child or, if it
  *   never had one, with the session that created it. make_ephemeral (RC_ISDIR for a directory)
- *   makes the session an opener. Of a permanent file it is RC_BUSY, since another session may have
- *   the file open: unless the session has created the file in this epoch, and no other has opened
- *   it by a create or renamed onto it since; or is the only session. open_ephemeral of a permanent
- *   node only answers with its attributes; close_ephemeral ends the open of that number, wherever
+ *   makes the session an opener, and with it all sessions in `openers` that are live: those that
+ *   may have the permanent file open, as the master has found out. It is RC_BUSY for a permanent
+ *   ACL file: all that it grants would go with its last close. open_ephemeral of a permanent node
+ *   only answers with its attributes; close_ephemeral ends the open of that number, wherever
  *   renames have brought the file since, and is always RC_OK.
  * - The content generation of a file starts at 1 and grows by one with each set_contents, append,
  *   rename onto it; a directory's is 0. mtime = max(stamp, mtime + 1 ns), or the stamp
@@ -266,9 +266,12 @@ void footprint_add(struct footprint *f, uint64_t key);
 /* Frees the keys, and clears the footprint. */
 void footprint_free(struct footprint *f);
 
-/* True if a make_ephemeral by the session depends on which sessions the master has told of the
- * node: the node is a permanent file, and there is another session. */
-bool tree_sharing_matters(const struct tree *t, uint64_t session, uint64_t node);
+/* True if a make_ephemeral by the session depends on which other sessions have the node open: the
+ * node is a permanent file, and there is another session. */
+bool tree_openers_matter(const struct tree *t, uint64_t session, uint64_t node);
+/* The first number above `after` by which the session has an ephemeral file open; false when there
+ * is none. */
+bool tree_opened_after(const struct tree *t, uint64_t session, uint64_t after, uint64_t *opened);
 
 /* The usage of the cell, and its quota. */
 struct result_usage tree_usage(const struct tree *t);

@@ -80,6 +80,9 @@ enum { WIRE_MINOR = 0 };
 /* The number of a node, which stands for all that can be cached of it. */
 #define WIRE_node_key(F) F(u64, node, 0)
 
+/* The number of a session. */
+#define WIRE_session_key(F) F(u64, session, 0)
+
 /* A node watched for a user, by the kinds of events (1 << enum watch_event_kind; 0: no more). */
 #define WIRE_watch(F) F(u64, node, 0) F(u32, mask, 0) F(text, user, LIMIT_PRINCIPAL)
 #define WIRE_watch_state(F) /* OK, STALE, ACCES, FULL; events begin behind these contents */      \
@@ -185,8 +188,8 @@ enum { WIRE_MINOR = 0 };
 	S(attr) S(child) S(ticket) S(lock_holder) S(lock_waiter) S(guard) S(command) S(acquire)    \
 	S(ballot) S(log_entry)                                                                    \
 	S(slot_header) S(member) S(mark) S(progress) S(session_row) S(lock_row) S(setting_value)  \
-	S(setting_row) S(limit_row) S(node_key) S(watch) S(watch_state) S(watch_event)             \
-	S(principal_row)
+	S(setting_row) S(limit_row) S(node_key) S(session_key) S(watch) S(watch_state)            \
+	S(watch_event) S(principal_row)
 
 /* ---- operations: the requests of a session ---- */
 
@@ -234,8 +237,9 @@ enum { WIRE_MINOR = 0 };
 	F(u64, node, 0) F(u8, which, 0) F(text, name, LIMIT_NAME)
 #define WIRE_op_set_mtime(F) F(u64, node, 0) F(u8, now, 0) F(i64, mtime_ns, 0)
 #define WIRE_op_set_lock_delay(F) F(u64, node, 0) F(i64, seconds, 0) /* -1: not set */
-#define WIRE_op_make_ephemeral(F) /* the session becomes an opener; BUSY: see tree.h */           \
-	F(u64, node, 0)
+#define WIRE_op_make_ephemeral(F) /* the session becomes an opener, */                         \
+	F(u64, node, 0)                                                                           \
+	F(list, openers, session_key) /* and these; filled in by the master */
 #define WIRE_op_open_ephemeral(F) F(u64, node, 0)
 #define WIRE_op_close_ephemeral(F) F(u64, node, 0)
 #define WIRE_op_acquire(F) F(acquire, acquire, 0)
@@ -503,6 +507,11 @@ enum { WIRE_MINOR = 0 };
 	F(u64, session, 0) F(u64, epoch, 0) F(u8, all, 0) F(u64, heard, 0) F(list, watches, watch)
 #define WIRE_msg_watching(F) F(list, states, watch_state) /* answers `watch` */
 #define WIRE_msg_events(F) F(u64, first, 0) F(list, events, watch_event) /* a number, from 1 on */
+#define WIRE_msg_who_opens(F) /* has the client this file open, or an open of it under way? */    \
+	F(u64, question, 0) /* 1, 2, 3 ... in the epoch */ F(u64, node, 0)
+#define WIRE_msg_opens(F) /* client: answers who_opens */                                         \
+	F(u64, session, 0) F(u64, epoch, 0) F(u64, question, 0) F(u8, open, 0)
+#define WIRE_msg_registered(F) F(list, nodes, node_key) /* the session is an opener by these */
 #define WIRE_msg_settings_request(F) /* asked of any replica, without a session */
 #define WIRE_msg_settings(F) F(u64, applied, 0) F(list, settings, setting_row)                 \
 	F(bytes, keys, 64) /* public signing keys after a rotation: the newest, the one before */
@@ -601,8 +610,8 @@ enum { WIRE_MINOR = 0 };
 	F(u8, rc, 0)            /* RC_BUSY: repeat the request; RC_NOENT: request a new copy */\
 	F(u64, copy, 0)         /* as requested; BUSY: the one being made, or 0: none is, for you */
 
-/* M(code, name, turn). 1..31: between a client and a replica; 32..63: between replicas; 64 on:
- * copies of the state.
+/* M(code, name, turn). 1..31 and from 96 on: between a client and a replica; 32..63: between
+ * replicas; 64..95: copies of the state.
  * Turns on a connection: FIRST, a lease depends on the message, and it refers to no earlier one: it
  * overtakes all others; BULK, it carries data and may be long: short messages must not wait behind
  * it; ORDER, every other. */
@@ -624,7 +633,8 @@ enum { WIRE_MINOR = 0 };
 	M(41, hello, ORDER) M(42, welcome, ORDER) M(43, digest, ORDER)                        \
 	M(44, secret_request, ORDER) M(45, secret, ORDER) M(46, gather, ORDER)                \
 	M(47, gathered, BULK) M(48, secret_kept, ORDER)                                       \
-	M(64, state_request, ORDER) M(65, state_part, BULK) M(66, state_refused, ORDER)
+	M(64, state_request, ORDER) M(65, state_part, BULK) M(66, state_refused, ORDER)        \
+	M(96, who_opens, ORDER) M(97, opens, ORDER) M(98, registered, ORDER)
 
 /* clang-format on */
 #endif

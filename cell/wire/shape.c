@@ -18,6 +18,7 @@ enum {
 	LIST_MAX_principal_row = LIMIT_PRINCIPALS,
 	LIST_MAX_limit_row = LIMIT_LIMITS,
 	LIST_MAX_node_key = LIMIT_KEYS,
+	LIST_MAX_session_key = LIMIT_OPENERS,
 	LIST_MAX_watch = LIMIT_WATCHES,
 	LIST_MAX_watch_state = LIMIT_WATCHES,
 	LIST_MAX_watch_event = LIMIT_EVENTS,

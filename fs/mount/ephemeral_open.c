@@ -49,12 +49,17 @@ ephemeral_closed(struct mount *m, struct inode *i)
 	close_number(m, i, number);
 }
 
+/* The inode of that number may be gone: the number is that of a handle, wherever renames have
+ * brought its file since. */
 static bool
 is_open_by(struct mount *m, uint64_t number)
 {
-	const struct inode *now = inode_find(m, inode_where(m, number));
+	struct handle *h;
 
-	return now != NULL && now->opened == number;
+	RB_FOREACH(h, handle_numbers, &m->handles.by_number)
+		if (h->inode != NULL && h->inode->opened == number)
+			return true;
+	return false;
 }
 
 /* If the file was renamed meanwhile, the handle belongs to its new node. After an error the session
@@ -88,6 +93,30 @@ ephemeral_open(struct mount *m, struct call *c, call_next *next)
 	}
 	op.open_ephemeral.node = c->inode->ino;
 	call_ask(m, c, &op, open_heard);
+}
+
+bool
+ephemeral_is_open(struct mount *m, uint64_t node)
+{
+	const struct inode *i = inode_find(m, inode_where(m, node));
+
+	return i != NULL && !TAILQ_EMPTY(&i->handles);
+}
+
+/* The file was permanent when it was opened here; or it is open no more. A dead handle of a renamed
+ * file closes the number itself; a number that was renamed onto a permanent file is gone. */
+void
+ephemeral_registered(struct mount *m, uint64_t number)
+{
+	struct inode *i;
+
+	if (is_open_by(m, number))
+		return;
+	i = inode_get(m, inode_where(m, number));
+	if (TAILQ_EMPTY(&i->handles))
+		close_number(m, i, number);
+	else if (i->ino == number || i->attr.ephemeral)
+		ephemeral_opened(m, i, number);
 }
 
 static void

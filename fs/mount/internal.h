@@ -127,6 +127,10 @@ void ephemeral_opened(struct mount *m, struct inode *i, uint64_t number);
 void ephemeral_closed(struct mount *m, struct inode *i);
 /* Moves the session's open of the renamed file `from` to `to`, which has its handles now. */
 void ephemeral_moved(struct mount *m, struct inode *from, struct inode *to);
+/* True if a process has the file open, whatever became of its number. */
+bool ephemeral_is_open(struct mount *m, uint64_t node);
+/* The cell counts this session as an opener by this number. */
+void ephemeral_registered(struct mount *m, uint64_t number);
 /* Makes this session an opener of the call's node if it is ephemeral, then runs c->next, with a
  * positive errno or 0 in c->error. */
 void ephemeral_open(struct mount *m, struct call *c, call_next *next);

@@ -187,6 +187,13 @@ mount_dispatch(struct mount *m, const struct mount_event *e)
 	case MOUNT_DROPPED:
 		kernel_cache_dropped(m, e);
 		break;
+	case MOUNT_OPENS:
+		m->update->open = ephemeral_is_open(m, e->node);
+		break;
+	case MOUNT_REGISTERED:
+		for (size_t n = 0; n < e->nodes_n; n++)
+			ephemeral_registered(m, e->nodes[n]);
+		break;
 	case MOUNT_WRITTEN:
 		kernel_cache_written(m);
 		break;
@@ -209,7 +216,7 @@ mount_step(struct mount *m, const struct mount_event *event, struct mount_update
 	update->stale_inodes_n = 0;
 	update->watches_n = 0;
 	update->woken_n = 0;
-	update->kept = false;
+	update->kept = update->open = false;
 	free_blocks(m);
 	if (m->versions.viewed_n > 0)
 		version_views_end(m);

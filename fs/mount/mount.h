@@ -85,14 +85,17 @@ enum mount_event_kind {
 	MOUNT_POLL,        /* ino, fh, wait: wake the kernel when there is more -> POLLED */
 	MOUNT_INTERRUPT,   /* call: the waiting call's number, fate; not answered itself */
 	/* from the cell and the driver; not answered */
-	MOUNT_ANSWER,  /* answer */
-	MOUNT_GRANT,   /* grant */
-	MOUNT_WATCHED, /* watched, wall_ns; behind the answers and grants of that step */
-	MOUNT_DROPPED, /* nodes, everything: the client has dropped these from its cache; before
-	                * everything else of that step of the client */
-	MOUNT_WRITTEN, /* the kernel has all replies, at the latest since now */
-	MOUNT_SESSION, /* client_status() has another state or session than before; before the
-	                * answers and grants of that step of the client */
+	MOUNT_ANSWER,     /* answer */
+	MOUNT_GRANT,      /* grant */
+	MOUNT_WATCHED,    /* watched, wall_ns; behind the answers and grants of that step */
+	MOUNT_DROPPED,    /* nodes, everything: the client has dropped these from its cache; before
+	                   * everything else of that step of the client */
+	MOUNT_OPENS,      /* node: the update says whether it is open; behind the
+	                   * answers of that step of the client, like: */
+	MOUNT_REGISTERED, /* nodes: the session is an opener of these ephemeral files */
+	MOUNT_WRITTEN,    /* the kernel has all replies, at the latest since now */
+	MOUNT_SESSION,    /* client_status() has another state or session than before; before the
+	                   * answers and grants of that step of the client */
 	MOUNT_TIMEOUT,
 };
 
@@ -143,6 +146,7 @@ struct mount_event {
 	const struct client_grant *grant;
 	const struct client_watched *watched;
 	int64_t wall_ns; /* the time of day, for people */
+	uint64_t node;
 	const uint64_t *nodes;
 	size_t nodes_n;
 	bool everything;
@@ -226,6 +230,7 @@ struct mount_update {
 	size_t watches_n, watches_room;
 	uint64_t *woken; /* handles (fh) that the kernel polls again */
 	size_t woken_n, woken_room;
+	bool open;       /* OPENS: the node is open here */
 	bool kept;       /* the kernel keeps some of the replies: MOUNT_WRITTEN is due */
 	mono_t deadline; /* mount_deadline, as it is now */
 };

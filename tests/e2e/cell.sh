@@ -50,31 +50,36 @@ case_an_ephemeral_file_is_renamed_elsewhere() {
 	wait_until "it is gone" test ! -e "$m/e2"
 }
 
-# A file that another mount may have open does not become ephemeral: it would go under that mount.
-case_a_file_that_others_know_does_not_become_ephemeral() {
-	exec 9> "$m/known"
-	exec 8< "$m2/known"
-	refused "Device or resource busy" setfattr -n user.ls.ephemeral -v 1 "$m/known"
-	exec 8<&-
-	refused "Device or resource busy" setfattr -n user.ls.ephemeral -v 1 "$m/known"
-	refused "Device or resource busy" python3 - "$m2/known" <<-'P'
-		import os, sys
-		fd = os.open(sys.argv[1], os.O_RDWR)
-		os.setxattr(fd, "user.ls.ephemeral", b"1")
-	P
+# It stays until the last close on either mount.
+case_a_file_that_two_mounts_have_open_becomes_ephemeral() {
+	exec 9> "$m/both"
+	exec 8< "$m2/both"
+	setfattr -n user.ls.ephemeral -v 1 "$m/both"
+	is "$(attribute ephemeral "$m2/both")" 1
 	exec 9>&-
-	[ -e "$m/known" ]
-	exec 9> "$m/unknown"
-	ls "$m2" > "$work/listing"
-	grep -q '^unknown$' "$work/listing"
-	setfattr -n user.ls.ephemeral -v 1 "$m/unknown"
-	cp -a "$m/unknown" "$m/copy"
-	wait_until "the copy has gone, closed" test ! -e "$m/copy"
-	exec 8< "$m2/unknown"
-	exec 9>&-
-	[ -e "$m/unknown" ]
+	limit 5 ls "$m2/both"
 	exec 8<&-
-	wait_until "it is gone" test ! -e "$m/unknown"
+	wait_until "it is gone" test ! -e "$m/both"
+	exec 9> "$m/both"
+	exec 8< "$m2/both"
+	setfattr -n user.ls.ephemeral -v 1 "$m2/both"
+	exec 8<&-
+	limit 5 ls "$m2/both"
+	exec 9>&-
+	wait_until "it is gone" test ! -e "$m2/both"
+}
+
+# A mount that does not answer counts as one that has the file open, until it is heard again.
+case_a_frozen_mount_delays_a_mark() {
+	local frozen
+	frozen=$(daemon_of "$m2")
+	exec 9> "$m/marked"
+	kill -STOP "$frozen"
+	setfattr -n user.ls.ephemeral -v 1 "$m/marked"
+	exec 9>&-
+	limit 5 ls "$m/marked"
+	kill -CONT "$frozen"
+	wait_until "it is gone" test ! -e "$m/marked"
 }
 
 case_count_on_two_mounts_while_the_master_dies() {
@@ -141,11 +146,18 @@ case_a_mount_killed_leaves_its_locks_delayed() {
 	flock 9
 	exec 8> "$m2/e"
 	setfattr -n user.ls.ephemeral -v 1 "$m2/e"
+	exec 7> "$m/marked"
+	exec 6< "$m2/marked"
+	setfattr -n user.ls.ephemeral -v 1 "$m/marked"
+	exec 7>&-
+	limit 5 ls "$m/marked"
 	kill -9 "$second"
-	exec 8>&- 9>&-
+	exec 6<&- 8>&- 9>&-
 	is "$(attribute lock "$m/l2")" exclusive
+	limit 5 ls "$m/marked"
 	wait_until "its session has expired" session_expired
 	wait_until "its file is gone" eval "[ ! -e '$m/e' ]"
+	wait_until "so is one that was marked here" eval "[ ! -e '$m/marked' ]"
 	limit 20 flock "$m/l2" true
 	umount -l "$m2"
 }

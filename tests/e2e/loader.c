@@ -72,6 +72,7 @@ static void
 step(struct loader *l, struct client_event event)
 {
 	struct client_update *u = &l->update;
+	uint64_t invalidation;
 
 	event.now = clock_now();
 	client_step(l->client, &event, u);
@@ -87,9 +88,12 @@ step(struct loader *l, struct client_event event)
 		l->answered(l->user, &u->answers[i]);
 	for (size_t i = 0; l->watched != NULL && i < u->watched_n; i++)
 		l->watched(l->user, &u->watched[i]);
-	if (u->invalidation != 0) /* nothing is kept here */
+	invalidation = u->invalidation;
+	if (u->question != 0) /* no permanent file is open here, */
+		step(l, (struct client_event){.kind = CLIENT_OPENS, .question = u->question});
+	if (invalidation != 0) /* and nothing is kept */
 		step(l, (struct client_event){.kind = CLIENT_INVALIDATED,
-		                              .invalidation = u->invalidation});
+		                              .invalidation = invalidation});
 }
 
 void

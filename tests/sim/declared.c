@@ -51,6 +51,15 @@ declared_deletion(struct sim *s, const struct command *c, const struct item *it)
 	       declared_deletion(s, c, parent);
 }
 
+/* An ACL file stays permanent. */
+static bool
+declared_mark(struct sim *s, const struct command *c, uint64_t node)
+{
+	const struct item *it = model_item(&s->model, node);
+
+	return !is_alive(it) || it->parent == NODE_ACL || names(s, c, node);
+}
+
 static bool
 declared_create(struct sim *s, const struct command *c, const struct op_create *op)
 {
@@ -115,11 +124,12 @@ declared(struct sim *s, const struct command *c, const struct op *op)
 		return declared_rename(s, c, &op->rename);
 	case OP_close_ephemeral:
 		return declared_close(s, c, op->close_ephemeral.node);
+	case OP_make_ephemeral:
+		return declared_mark(s, c, op->make_ephemeral.node);
 	case OP_append:
 	case OP_set_mtime:
 	case OP_set_acl:
 	case OP_set_lock_delay:
-	case OP_make_ephemeral:
 		return !is_alive(model_item(&s->model, wire_op_node(op))) ||
 		       names(s, c, wire_op_node(op));
 	default:

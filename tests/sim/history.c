@@ -216,8 +216,6 @@ check_command(struct sim *s, struct record *r)
 	}
 	if (r->rc == RC_NOSPC && r->executed == 0)
 		return; /* most disks are full */
-	if (r->op.code == OP_make_ephemeral && r->rc == RC_BUSY && r->executed == 0)
-		return; /* the master has told others of the file */
 	if (r->executed == 0)
 		sim_fail(s, "request %lu.%lu (%s) was answered %s and never took effect",
 		         (unsigned long)r->session, (unsigned long)r->number,
@@ -398,14 +396,12 @@ order_of(struct order *orders, size_t *n, uint64_t session, uint64_t node)
  * behind an ordered one after it; a read on a node sees the ordered ones on it that were made
  * before. An acquire that waited is in nobody's way. What was refused, and is no entry in the log,
  * may have been decided later than what came behind it, when it is made again after a reconnect:
- * an acquire that found the lock busy, a mark of a file that others may have open, and what found
- * most disks full. */
+ * an acquire that found the lock busy, and what found most disks full. */
 static void
 check_order(struct sim *s, const struct record *r, struct order *node, struct order *all)
 {
 	bool read = wire_op_class(r->op.code) == OP_CLASS_READ;
-	bool refused = r->op.code == OP_acquire || r->op.code == OP_make_ephemeral ||
-	               s->stats.faults[FAULT_DISK_FULL] > 0;
+	bool refused = r->op.code == OP_acquire || s->stats.faults[FAULT_DISK_FULL] > 0;
 	bool anew = r->again && refused;
 	uint64_t at = read ? r->index : r->executed;
 

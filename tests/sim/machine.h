@@ -202,6 +202,15 @@ const struct record *work_answer(const struct sim *s, const struct process *proc
 void work_wake(struct sim *s, struct machine *m, int p, int64_t delay);
 void work_next_round(struct sim *s, struct machine *m, int p);
 
+/* ---- opens.c ---- */
+
+/* The mount is told of what the client's update says that its session has opened. */
+void opens_registered(struct sim *s, struct machine *m);
+/* That is to be closed. */
+void opens_close(struct sim *s, struct machine *m);
+/* The client is told whether the node is open. */
+void opens_answer(struct sim *s, struct machine *m, uint64_t question, uint64_t node);
+
 /* ---- work_rounds.c, work_names.c, work_rights.c ---- */
 
 /* The next step of a process's round. */
@@ -231,7 +240,8 @@ void users_start(struct sim *s, struct machine *m, int p);
 void users_next(struct sim *s, struct machine *m, int p);
 void users_replied(struct sim *s, struct machine *m, const struct mount_reply *r);
 void users_signals(struct sim *s, struct machine *m, int p);
-void users_check_unopened(struct sim *s, const struct item *it, uint64_t but_session);
+void users_check_unopened(struct sim *s, const struct item *it);
+void users_check_openers(struct sim *s, const struct item *it);
 /* A call of this process; it goes on after that time. */
 void users_call(struct sim *s, struct machine *m, int p, struct mount_event event);
 void users_wake(struct sim *s, struct machine *m, int p, int64_t delay);

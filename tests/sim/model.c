@@ -219,7 +219,7 @@ decide(struct sim *s, uint64_t index, const struct command *c, const struct op *
 		model_append(s, index, &op->append, want);
 		return;
 	case OP_rename:
-		model_rename(s, index, c->session, &op->rename, want);
+		model_rename(s, index, &op->rename, want);
 		return;
 	case OP_delete:
 		model_delete_file(s, index, &op->delete, want);

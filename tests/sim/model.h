@@ -38,7 +38,7 @@ struct item {                          /* a node of the model */
 	bool ephemeral;
 	uint64_t born, died; /* indices; died 0: alive */
 	const struct record *died_by;
-	uint64_t creator, maker; /* session, of an ephemeral directory without a child; of a file */
+	uint64_t creator; /* session, of an ephemeral directory without a child */
 	struct acl_change {
 		uint64_t index;
 		unsigned which;
@@ -83,7 +83,7 @@ struct model_session {
 };
 
 struct model {
-	uint64_t applied, epoch, next, epoch_node;
+	uint64_t applied, epoch, next;
 	int64_t applied_at; /* the last entry */
 	int64_t stamp_ns;   /* of the command that is decided, and whose it is */
 	const struct record *by;
@@ -167,8 +167,7 @@ void model_create(struct sim *s, uint64_t index, uint64_t session, const struct 
 void model_set_contents(struct sim *s, uint64_t index, const struct op_set_contents *op,
                         struct outcome *want);
 void model_append(struct sim *s, uint64_t index, const struct op_append *op, struct outcome *want);
-void model_rename(struct sim *s, uint64_t index, uint64_t session, const struct op_rename *op,
-                  struct outcome *want);
+void model_rename(struct sim *s, uint64_t index, const struct op_rename *op, struct outcome *want);
 void model_delete_file(struct sim *s, uint64_t index, const struct op_delete *op,
                        struct outcome *want);
 void model_set_attribute(struct sim *s, const struct op *op, struct outcome *want);

@@ -96,42 +96,22 @@ model_append(struct sim *s, uint64_t index, const struct op_append *op, struct o
 	model_wrote(it, want);
 }
 
+/* All that the master has counted become openers; whoever has the file open has to be one. */
 static void
-made(struct item *it, uint64_t session)
+mark(struct sim *s, struct item *it, uint64_t session, const struct op_make_ephemeral *op)
 {
-	it->maker = it->kind == NODE_FILE && !it->ephemeral ? session : 0;
-}
+	struct cursor at = cursor_of(op->openers.packed);
+	struct session_key key;
 
-static void
-found(struct item *it, uint64_t session)
-{
-	it->maker = it->maker == session ? session : 0;
-}
-
-static bool
-is_only_session(const struct model *m, uint64_t session)
-{
-	for (size_t i = 0; i < m->sessions_n; i++)
-		if (m->sessions[i].alive && m->sessions[i].id != session)
-			return false;
-	return true;
-}
-
-/* A file that others may have open is not made ephemeral; if the rule is right nobody has it. */
-static bool
-mark(struct sim *s, struct item *it, uint64_t session)
-{
-	const struct model *m = &s->model;
-
-	if (!it->ephemeral && (it->maker != session || it->node < m->epoch_node) &&
-	    !is_only_session(m, session))
-		return false;
-	if (!it->ephemeral) {
-		users_check_unopened(s, it, session);
-		footprint_add(&s->model.changed, it->node);
-	}
+	model_open(it, (struct opener){session, it->node});
+	if (it->ephemeral)
+		return;
 	it->ephemeral = true;
-	return true;
+	while (wire_next_session_key(&at, &key))
+		if (model_alive(&s->model, key.session))
+			model_open(it, (struct opener){key.session, it->node});
+	users_check_openers(s, it);
+	footprint_add(&s->model.changed, it->node);
 }
 
 void
@@ -151,15 +131,12 @@ model_create(struct sim *s, uint64_t index, uint64_t session, const struct op_cr
 		return;
 	}
 	want->fresh = it == NULL;
-	if (it != NULL)
-		found(it, session);
 	if (it == NULL) {
 		it = model_add_item(&s->model, index, op->parent, op->name,
 		                    (enum node_kind)op->kind);
 		it->ephemeral = op->ephemeral;
 		if (op->ephemeral && op->kind == NODE_DIRECTORY)
 			it->creator = session;
-		made(it, session);
 	}
 	if (it->ephemeral && it->kind == NODE_FILE)
 		model_open(it, (struct opener){session, it->node});
@@ -167,8 +144,7 @@ model_create(struct sim *s, uint64_t index, uint64_t session, const struct op_cr
 }
 
 void
-model_rename(struct sim *s, uint64_t index, uint64_t session, const struct op_rename *op,
-             struct outcome *want)
+model_rename(struct sim *s, uint64_t index, const struct op_rename *op, struct outcome *want)
 {
 	struct item *source = model_child(&s->model, op->parent, op->name);
 	struct item *target = model_child(&s->model, op->new_parent, op->new_name);
@@ -203,9 +179,7 @@ model_rename(struct sim *s, uint64_t index, uint64_t session, const struct op_re
 			target->lock_delay_s = source->lock_delay_s;
 			model_inherit_acls(&s->model, target, index, source);
 			target->mtime_ns = source->mtime_ns;
-			made(target, session);
 		} else {
-			found(target, session);
 			replaced(target, index, source->mtime_ns);
 		}
 		model_add_version(&s->model, target, index,
@@ -251,12 +225,12 @@ model_open_or_close(struct sim *s, uint64_t index, uint64_t session, const struc
 		model_close(s, index, session, wire_op_node(op));
 	} else if (!model_item_alive(it)) {
 		want->rc = RC_STALE;
-	} else if (op->code == OP_make_ephemeral && it->node == NODE_ACL_ADMIN) {
-		want->rc = RC_BUSY;
-	} else if (op->code == OP_make_ephemeral && !mark(s, it, session)) {
+	} else if (op->code == OP_make_ephemeral && it->parent == NODE_ACL) {
 		want->rc = RC_BUSY;
 	} else {
-		if (it->ephemeral && it->kind == NODE_FILE)
+		if (op->code == OP_make_ephemeral)
+			mark(s, it, session, &op->make_ephemeral);
+		else if (it->ephemeral && it->kind == NODE_FILE)
 			model_open(it, (struct opener){session, it->node});
 		if (op->code == OP_make_ephemeral)
 			model_child_event(&s->model, it, EVENT_CHILD_MODIFIED);

@@ -37,7 +37,6 @@ model_begin_epoch(struct sim *s, const struct op_begin_epoch *op)
 	struct model *m = &s->model;
 
 	m->epoch++;
-	m->epoch_node = m->next;
 	m->epoch_from = s->now;
 	setting_changes_epoch(s);
 	outstanding_begin(m);
@@ -112,7 +111,7 @@ model_close(struct sim *s, uint64_t index, uint64_t session, uint64_t opened)
 	*o = it->openers[--it->openers_n];
 	if (it->openers_n > 0)
 		return true;
-	users_check_unopened(s, it, 0);
+	users_check_unopened(s, it);
 	model_delete(s, it, index);
 	return true;
 }

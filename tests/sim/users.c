@@ -271,10 +271,19 @@ number_now(struct sim *s, uint64_t node)
 	return node;
 }
 
-/* It becomes ephemeral, or goes because nobody has it open: no process has, unless on the machine
- * of that session. */
+static bool
+is_opener(const struct item *it, uint64_t session)
+{
+	for (size_t i = 0; i < it->openers_n; i++)
+		if (it->openers[i].session == session)
+			return true;
+	return false;
+}
+
+/* It becomes ephemeral, with these openers: all processes that have it open are of their
+ * sessions. */
 void
-users_check_unopened(struct sim *s, const struct item *it, uint64_t but_session)
+users_check_openers(struct sim *s, const struct item *it)
 {
 	if (!sim_leases_hold(s))
 		return;
@@ -284,12 +293,20 @@ users_check_unopened(struct sim *s, const struct item *it, uint64_t but_session)
 		for (int p = 0; m->up && m->mount != NULL && p < s->swarm.processes; p++) {
 			const struct process *u = &m->processes[p];
 
-			if (u->fh == 0 || u->step >= STEP_RELEASE || u->session == but_session ||
+			if (u->fh == 0 || u->step >= STEP_RELEASE || is_opener(it, u->session) ||
 			    !model_alive(&s->model, u->session))
 				continue;
 			if (number_now(s, u->node) == it->node)
-				sim_fail(s, "client %d has %s open, and is not asked", i + 1,
+				sim_fail(s, "client %d has %s open, and is no opener", i + 1,
 				         it->name);
 		}
 	}
+}
+
+/* It goes because nobody has it open. */
+void
+users_check_unopened(struct sim *s, const struct item *it)
+{
+	must(it->openers_n == 0);
+	users_check_openers(s, it);
 }

@@ -1,5 +1,6 @@
 /* What operators want, in words, and what they want next. */
 #include <stdio.h>
+#include <string.h>
 #include "tests/sim/sim.h"
 
 enum { NOBODY = 200 }; /* an id that is never given */
@@ -94,14 +95,41 @@ wish_setting(struct sim *s)
 	return (struct wish){.what = OPERATION_SET, .set = setting_changes_draw(s)};
 }
 
+/* Is it the session of a client, which need not have been told of it yet? */
+static bool
+is_somebodys(const struct sim *s, const struct model_session *session)
+{
+	for (int i = 0; i < s->machines_n; i++)
+		if (s->machines[i].session == session->id ||
+		    memcmp(s->machines[i].nonce, session->nonce, LIMIT_NONCE) == 0)
+			return true;
+	return false;
+}
+
+/* The lasting session of a client that died before it was told of it, and counts as an opener of
+ * what is marked since; 0: there is none. */
+static uint64_t
+nobodys_session(const struct sim *s)
+{
+	for (size_t i = 0; i < s->model.sessions_n; i++) {
+		const struct model_session *session = &s->model.sessions[i];
+
+		if (session->alive && session->lasting && !is_somebodys(s, session))
+			return session->id;
+	}
+	return 0;
+}
+
 struct wish
 wish_left(const struct sim *s)
 {
-	for (int i = 0; i < s->machines_n; i++)
-		if (s->machines[i].left != 0)
-			return (struct wish){.what = OPERATION_DESTROY_SESSION,
-			                     .session = s->machines[i].left};
-	return (struct wish){0};
+	uint64_t left = 0;
+
+	for (int i = 0; i < s->machines_n && left == 0; i++)
+		left = s->machines[i].left;
+	if (left == 0 && s->calm)
+		left = nobodys_session(s);
+	return (struct wish){.what = left != 0 ? OPERATION_DESTROY_SESSION : 0, .session = left};
 }
 
 /* That of a client that died, or of any. */

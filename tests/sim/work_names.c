@@ -108,7 +108,7 @@ work_ephemeral(struct sim *s, struct machine *m, int p)
 		if (rng_chance(&s->rng, 400))
 			work_ask(s, m, p,
 			         (struct op){.code = OP_make_ephemeral,
-			                     .make_ephemeral = {proc->node}});
+			                     .make_ephemeral = {.node = proc->node}});
 		else
 			work_ask(s, m, p,
 			         (struct op){.code = OP_open_ephemeral,

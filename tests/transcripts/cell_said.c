@@ -253,6 +253,19 @@ on_invalidation(struct player *p, const struct bare *b, const struct msg_invalid
 }
 
 static void
+on_registered(struct player *p, const struct bare *b, const struct msg_registered *m)
+{
+	struct cursor at = cursor_of(m->nodes.packed);
+	struct buffer text = BUFFER(4096);
+	struct node_key node;
+
+	while (wire_next_node_key(&at, &node))
+		buffer_printf(&text, " %s", trace_path(p->s, node.node));
+	player_say(p, "%s: registered:%.*s", b->name, (int)text.len, (const char *)text.data);
+	buffer_free(&text);
+}
+
+static void
 on_message(struct player *p, struct bare *b, const struct message *m)
 {
 	struct buffer text = BUFFER(4096);
@@ -272,6 +285,14 @@ on_message(struct player *p, struct bare *b, const struct message *m)
 		return;
 	case MSG_invalidation:
 		on_invalidation(p, b, &m->invalidation);
+		return;
+	case MSG_who_opens:
+		player_say(p, "%s: question %lu: who opens %s?", b->name,
+		           (unsigned long)m->who_opens.question,
+		           trace_path(p->s, m->who_opens.node));
+		return;
+	case MSG_registered:
+		on_registered(p, b, &m->registered);
 		return;
 	case MSG_watching:
 		watches_bare_watching(p, b, &m->watching);

@@ -154,6 +154,36 @@ COMMAND(invalidation)
 	buffer_free(&nodes);
 }
 
+/* The cell asks who opens the node. */
+COMMAND(question)
+{
+	struct message m = {.code = MSG_who_opens, .who_opens.question = script_number(s)};
+
+	m.who_opens.node = script_number(s);
+	receive(p, &m);
+}
+
+/* The cell tells that the session is an opener by this number. */
+COMMAND(registered)
+{
+	struct message m = {.code = MSG_registered};
+	struct buffer nodes = BUFFER(64);
+
+	wire_put_node_key(&nodes, &(struct node_key){script_number(s)});
+	m.registered.nodes = (struct wire_list){buffer_view(&nodes), 1};
+	receive(p, &m);
+	buffer_free(&nodes);
+}
+
+/* The driver answers a question. */
+COMMAND(opens)
+{
+	struct client_event event = {.kind = CLIENT_OPENS, .question = script_number(s)};
+
+	event.open = script_value(s, "open") != NULL;
+	step(p, event);
+}
+
 /* The driver reports. */
 COMMAND(invalidated)
 {
@@ -227,6 +257,9 @@ set_op(struct script *s, struct op *op, uint64_t node, struct bytes contents)
 	case OP_delete:
 		op->delete = (struct op_delete){.parent = node, .name = name, .kind = NODE_FILE};
 		break;
+	case OP_close_ephemeral:
+		op->close_ephemeral.node = node;
+		break;
 	case OP_set_mtime:
 		op->set_mtime = (struct op_set_mtime){.node = node, .now = 1};
 		break;
@@ -266,10 +299,11 @@ submit(struct player *p, struct client_request *r)
 
 COMMAND(request)
 {
-	static const enum op_code codes[] = {OP_get_attr, OP_set_contents, OP_set_mtime,
-	                                     OP_acquire,  OP_release,      OP_cancel,
-	                                     OP_lookup,   OP_get_contents, OP_get_listing,
-	                                     OP_create,   OP_rename,       OP_delete};
+	static const enum op_code codes[] = {OP_get_attr,       OP_set_contents, OP_set_mtime,
+	                                     OP_acquire,        OP_release,      OP_cancel,
+	                                     OP_lookup,         OP_get_contents, OP_get_listing,
+	                                     OP_create,         OP_rename,       OP_delete,
+	                                     OP_close_ephemeral};
 	static const uint8_t zeros[LIMIT_CONTENTS];
 	const char *name = script_word(s);
 	const uint64_t node = script_number(s), n = script_value_number(s, "count", 1);
@@ -565,6 +599,9 @@ static const struct script_command commands[] = {
      run_reply},
     {"invalidation", "NOTICE NODE... [everything=yes] [generation=N]", run_invalidation},
     {"invalidated", "INVALIDATION: the driver reports it", run_invalidated},
+    {"question", "NUMBER NODE: the cell asks who opens it", run_question},
+    {"opens", "NUMBER [open=yes]: the driver answers", run_opens},
+    {"registered", "NODE: the cell tells", run_registered},
     {"watch", "NODE [knows=GENERATION] [end=yes]", run_watch},
     {"watching", "NODE... [rc=CODE] [version=N]", run_watching},
     {"events", "FIRST NODE kind=KIND [version=N] [name=NAME] [count=N]", run_events},

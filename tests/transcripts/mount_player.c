@@ -102,6 +102,24 @@ COMMAND(dropped)
 	bench_dropped(p->b, strcmp(name, "everything") ? call_inode(p, name) : 0);
 }
 
+/* ---- the cell counts openers ---- */
+
+COMMAND(opens)
+{
+	const uint64_t node = call_inode(p, script_needed(s));
+
+	p->call = 0;
+	script_say(s, "%s", bench_opens(p->b, node) ? "it is open" : "it is not open");
+}
+
+COMMAND(registered)
+{
+	const uint64_t node = call_inode(p, script_needed(s));
+
+	p->call = 0;
+	bench_registered(p->b, node);
+}
+
 /* ---- the cell and the other machine ---- */
 
 COMMAND(hold)
@@ -303,6 +321,8 @@ static const struct script_command commands[] = {
     {"leave", "MILLISECONDS: of the leave to cache are left", run_leave},
     {"late", "MILLISECONDS: replies that the kernel keeps are written so late", run_late},
     {"dropped", "INODE|everything: by the client from its cache", run_dropped},
+    {"opens", "INODE: asked by the client", run_opens},
+    {"registered", "INODE: told by the client: the session is its opener", run_registered},
     {"event", "KIND NAME|- [path=PATH] [version=N] [child=NAME] [count=N]", run_event},
     {"hold", ": the cell does not answer until answer or resume", run_hold},
     {"answer", "[as=CODE] [knows=GENERATION] [behind=yes]: of the oldest request", run_answer},

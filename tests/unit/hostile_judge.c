@@ -217,7 +217,7 @@ static bool
 is_kept(enum op_code code)
 {
 	return wire_op_class(code) == OP_CLASS_COMMAND && code != OP_acquire &&
-	       code != OP_make_ephemeral && code != OP_end_session;
+	       code != OP_end_session;
 }
 
 static bool

@@ -392,6 +392,21 @@ bench_dropped(struct bench *b, uint64_t node)
 	                              .everything = node == 0});
 }
 
+bool
+bench_opens(struct bench *b, uint64_t node)
+{
+	step(b, &(struct mount_event){.kind = MOUNT_OPENS, .node = node});
+	return b->update.open;
+}
+
+void
+bench_registered(struct bench *b, uint64_t node)
+{
+	step(b, &(struct mount_event){.kind = MOUNT_REGISTERED, .nodes = &node, .nodes_n = 1});
+	if (!b->hold)
+		bench_answer_all(b);
+}
+
 void
 bench_watched(struct bench *b, const struct client_watched *w, int64_t wall_ns)
 {

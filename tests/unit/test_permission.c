@@ -493,6 +493,24 @@ RIGHTS_TEST(test_the_end_of_a_session_may_change_rights)
 	assert_true(changes_rights(b, &op));
 }
 
+/* One that was created as ephemeral may be marked again. */
+RIGHTS_TEST(test_an_acl_file_does_not_become_ephemeral)
+{
+	struct rights_bench *b = *state;
+	const struct requester who = {.session = READER};
+	const uint64_t file = new_file(b->f, b->acl, "lasting");
+	struct footprint changes = {0};
+	const struct op *mark = OP(make_ephemeral, .node = file);
+
+	tree_changes(b->f->tree, &who, mark, file, &changes);
+	assert_int_equal(changes.n, 0);
+	assert_int_equal(run(b->f, READER, mark), RC_BUSY);
+	assert_int_equal(create(b->f, READER, b->acl, "mine", NODE_FILE, true), RC_OK);
+	assert_int_equal(run(b->f, READER,
+	                     OP(make_ephemeral, .node = lookup(b->f, b->acl, "mine"))),
+	                 RC_OK);
+}
+
 /* ---- /acl/admin ---- */
 
 RIGHTS_TEST(test_administrators_stay)
