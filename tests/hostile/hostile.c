@@ -98,7 +98,7 @@ send_opening(struct attacker *a)
 	send_message(a, &m);
 }
 
-static void
+static bool
 send_keepalive(struct attacker *a)
 {
 	struct message m = {.code = MSG_keepalive};
@@ -106,7 +106,7 @@ send_keepalive(struct attacker *a)
 	m.keepalive = (struct msg_keepalive){.session = a->session,
 	                                     .epoch = a->epoch,
 	                                     .sequence = ++a->sequence};
-	send_message(a, &m);
+	return send_message(a, &m);
 }
 
 /* As a request of that session, in that epoch. */
@@ -299,8 +299,8 @@ pry(struct attacker *a)
 static void
 pulse(struct attacker *a)
 {
-	for (int i = 0; i < PULSES && a->session != 0; i++)
-		send_keepalive(a);
+	for (int i = 0; i < PULSES && a->session != 0 && send_keepalive(a); i++)
+		continue;
 }
 
 static void
