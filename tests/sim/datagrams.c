@@ -44,7 +44,7 @@ leave(struct sim *s, const struct conn *c, bool to_node, struct bytes frame,
 
 	datagram_seal(&from->datagrams, frame, sealed);
 	s->quiet.datagrams++;
-	if (cut || fault_strikes(s, FAULT_DATAGRAM_LOST)) {
+	if (cut || s->swarm.firewall || fault_strikes(s, FAULT_DATAGRAM_LOST)) {
 		fault(s, FAULT_DATAGRAM_LOST, "a datagram of %s is lost", net_who(c));
 		return;
 	}

@@ -99,6 +99,7 @@ struct swarm {
 	/* In 10,000 chances of striking in each 100 ms of the first part; of messages: permille. */
 	unsigned rates[FAULTS];
 	bool datagrams;     /* replicas' messages keep no order and may be lost or doubled each */
+	bool firewall;      /* no client's datagram gets through: its connection has to do */
 	unsigned interrupt; /* permille of waiting acquires */
 	unsigned successor; /* permille of crashed machines whose successor ends them */
 	unsigned lasting;   /* permille of sessions that never expire */
