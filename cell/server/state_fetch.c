@@ -208,17 +208,30 @@ time_out(struct state_fetch *f, mono_t now, struct state_fetch_update *u)
 	}
 }
 
+/* The pause has grown with others that had no useful copy: that says nothing of this source. */
+static void
+wait_less(struct state_fetch *f, mono_t now)
+{
+	f->due = mono_min(f->due, mono_add(now, f->policy.pause));
+}
+
 static void
 want(struct state_fetch *f, const struct state_fetch_event *e, struct state_fetch_update *u)
 {
+	const bool another = e->replica != f->wanted && e->replica != f->source;
+
 	f->wanted = e->replica;
 	f->least = e->least;
 	if (f->wanted == 0 && f->phase == STATE_FETCH_ASKING) {
 		end(f, STATE_FETCH_UNNEEDED, u);
 		f->pause = (span_t){0};
 	}
-	if (f->wanted != 0 && f->phase == STATE_FETCH_IDLE && mono_is_never(f->due))
+	if (f->wanted == 0 || f->phase != STATE_FETCH_IDLE)
+		return;
+	if (mono_is_never(f->due))
 		begin(f, e->now, u);
+	else if (another)
+		wait_less(f, e->now);
 }
 
 static void
