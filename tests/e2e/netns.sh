@@ -225,6 +225,12 @@ in_step() {
 		xargs)" = "$replicas $replicas" ]
 }
 
+# All have applied nearly the same while writes go on.
+in_step_under_load() {
+	status | sed -n 's/^ *"applied": \([0-9]*\),$/\1/p' | sort -n |
+		awk 'NR == 1 { least = $1 } END { exit NR < 3 || $1 - least > 100 }'
+}
+
 # The applied entry and the digest of the state there, as the stopped replica N has them on disk.
 digest() { sqlite3 "$cell/$1/state.db" 'SELECT applied, digest FROM meta'; }
 

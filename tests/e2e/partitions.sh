@@ -126,12 +126,6 @@ case_a_bridge_between_two() {
 	paused 8000
 }
 
-# All have applied nearly the same while writes go on.
-in_step_under_load() {
-	status | sed -n 's/^ *"applied": \([0-9]*\),$/\1/p' | sort -n |
-		awk 'NR == 1 { least = $1 } END { exit NR < 3 || $1 - least > 100 }'
-}
-
 # The minority side: no write, no read of what may be old; calls wait and go on when it is healed.
 case_a_minority_waits() {
 	local old follower reader
