@@ -64,13 +64,15 @@ step_frame(struct server *s, uint64_t conn, struct bytes frame)
 	server_step(s, (struct replica_event){.kind = REPLICA_FRAME, .conn = conn, .frame = frame});
 }
 
-/* Goes on reading from a client that was held, when half of its frames are processed. */
+/* Goes on reading from a client that was held, when half of what it may have in the inbox is
+ * processed, or all of its frames are. */
 static void
 read_on(struct server *s, const struct queued_frame *taken)
 {
 	const size_t half = s->config.limits.flood / 2, left = inbox_bytes(&s->inbox, taken->conn);
 
-	if ((taken->conn & GATEWAY_CONN) != 0 && left <= half && left + taken->frame.len > half)
+	if ((taken->conn & GATEWAY_CONN) != 0 &&
+	    (left == 0 || (left <= half && left + taken->frame.len > half)))
 		gateway_hold(s->gateway, taken->conn, false);
 }
 
@@ -128,6 +130,14 @@ is_full(const struct server *s, uint64_t conn)
 	       inbox_bytes_of_principal(&s->inbox, conn) > most / INBOX_PARTS;
 }
 
+/* True if nothing more is read from the client for now. A KeepAlive that waits is one too many:
+ * where a client sends these without end, to read them costs more than to answer them. */
+static bool
+must_hold(const struct server *s, unsigned code, size_t waiting)
+{
+	return code == MSG_keepalive || waiting > s->config.limits.flood;
+}
+
 /* False: it has to wait, and there is no room for it. Clients in this process find room. */
 static bool
 take(struct server *s, uint64_t conn, unsigned code, struct bytes frame)
@@ -144,7 +154,7 @@ take(struct server *s, uint64_t conn, unsigned code, struct bytes frame)
 	}
 	if (remote && is_full(s, conn))
 		return false;
-	if (inbox_put(&s->inbox, conn, bytes_copy(frame)) > s->config.limits.flood && remote)
+	if (must_hold(s, code, inbox_put(&s->inbox, conn, bytes_copy(frame))) && remote)
 		gateway_hold(s->gateway, conn, true);
 	s->inbox_due = true;
 	return true;

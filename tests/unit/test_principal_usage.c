@@ -1,5 +1,5 @@
 /* What the sessions and connections of one principal may have together, and that it is theirs
- * alone; and the connections of a replica's host. */
+ * alone; the connections of a replica's host; and what is read of a connection. */
 #include <stdlib.h>
 #include <string.h>
 #include "cell/server/internal.h"
@@ -158,5 +158,90 @@ TEST(test_connections)
 
 	expect_let_in(s, CHANNEL_HOST, seat_key(w->host->body), LIMIT_OPERATOR_CONNECTIONS);
 	expect_let_in(s, CHANNEL_CLIENT, seat_key(SEAT_ADMIN), LIMIT_PRINCIPAL_CONNECTIONS);
+	world_free(w);
+}
+
+static bool held[2]; /* by connection */
+static uint64_t session;
+
+static void
+take_hold(void *user, uint64_t conn, bool on)
+{
+	(void)user;
+	held[conn - 1] = on;
+}
+
+static size_t
+all_is_sent(void *user, uint64_t conn)
+{
+	(void)user;
+	(void)conn;
+	return 0;
+}
+
+static void
+take_session(void *user, uint64_t conn, struct bytes frame)
+{
+	struct message m;
+
+	(void)user;
+	(void)conn;
+	if (wire_get_frame(frame, &m) == RC_OK && m.code == MSG_session_opened)
+		session = m.session_opened.session;
+}
+
+static void
+send_message(struct server *s, uint64_t conn, const struct message *m)
+{
+	struct buffer frame = BUFFER(LIMIT_FRAME);
+
+	wire_put_frame(&frame, m);
+	server_frame(s, conn, buffer_view(&frame));
+	buffer_free(&frame);
+}
+
+static void
+open_session(struct server *s, uint64_t conn)
+{
+	const uint8_t nonce[LIMIT_NONCE] = {(uint8_t)conn};
+	struct message m = {.code = MSG_open_session};
+
+	m.open_session =
+	    (struct msg_open_session){.nonce = {nonce, sizeof nonce}, .host = bytes_of("host")};
+	assert_true(server_opened(s, conn, CHANNEL_CLIENT, seat_key(SEAT_ADMIN)));
+	send_message(s, conn, &m);
+}
+
+static void
+send_keepalives(struct server *s, uint64_t conn, int n)
+{
+	struct message m = {.code = MSG_keepalive};
+
+	m.keepalive = (struct msg_keepalive){.session = session, .epoch = 1};
+	while (n-- > 0)
+		send_message(s, conn, &m);
+}
+
+/* Nothing is read behind a KeepAlive too many, until the server has come to it; other connections
+ * are read. */
+TEST(test_keepalives_without_end)
+{
+	struct bare_world *w = world_new(1);
+	struct server *s = w->host->server;
+
+	s->io.send = take_session;
+	s->io.hold = take_hold;
+	s->io.unsent = all_is_sent;
+	for (uint64_t conn = 1; conn <= 2; conn++) {
+		open_session(s, conn);
+		world_pass_ms(w, 100);
+		assert_int_not_equal(session, 0);
+		send_keepalives(s, conn, INBOX_KEEPALIVES);
+	}
+	assert_false(held[0] || held[1]);
+	send_keepalives(s, 2, 3);
+	assert_true(held[1] && !held[0]);
+	server_turn(s);
+	assert_false(held[0] || held[1]);
 	world_free(w);
 }
