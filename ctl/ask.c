@@ -179,7 +179,7 @@ start(struct asking *a, const struct noise_pair *key)
 	struct transport_config config = {
 	    .own = key,
 	    .patience = span_ms(ASK_PATIENCE_MS),
-	    .callbacks = {on_opened, on_frame, on_closed, NULL, a},
+	    .callbacks = {.opened = on_opened, .frame = on_frame, .closed = on_closed, .user = a},
 	};
 	int rc = uv_loop_init(&a->loop);
 

@@ -281,7 +281,7 @@ start(struct fetching *g)
 	struct transport_config config = {
 	    .own = g->f->key,
 	    .patience = span_ms(FETCH_PATIENCE_MS),
-	    .callbacks = {on_opened, on_frame, on_closed, NULL, g},
+	    .callbacks = {.opened = on_opened, .frame = on_frame, .closed = on_closed, .user = g},
 	};
 	int rc = uv_loop_init(&g->loop);
 

@@ -263,7 +263,11 @@ link_to_cell(uv_loop_t *loop, const struct cell_file *cell_file, const struct sr
 	struct link *l = memory_zero(1, sizeof *l);
 	struct transport_config config = {
 	    .own = key,
-	    .callbacks = {on_opened, on_net_frame, on_net_closed, on_net_datagram, l},
+	    .callbacks = {.opened = on_opened,
+	                  .frame = on_net_frame,
+	                  .closed = on_net_closed,
+	                  .datagram = on_net_datagram,
+	                  .user = l},
 	};
 
 	begin_with(l, cell_file);

@@ -243,6 +243,15 @@ on_closed(void *user, uint64_t conn, const char *why)
 		server_closed(p->server, conn, why);
 }
 
+/* A replica that joins knows nobody yet. */
+static bool
+on_claimed(void *user, const uint8_t key[NOISE_KEY])
+{
+	const struct server_process *p = user;
+
+	return p->server != NULL && server_knows(p->server, key);
+}
+
 struct transport_callbacks
 process_io_transport(struct server_process *p)
 {
@@ -251,6 +260,7 @@ process_io_transport(struct server_process *p)
 	    .frame = on_frame,
 	    .closed = on_closed,
 	    .datagram = on_datagram,
+	    .knows = on_claimed,
 	    .user = p,
 	};
 }

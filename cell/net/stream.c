@@ -87,6 +87,7 @@ stream_end(struct stream *s, const char *why)
 		return;
 	transport_untime(s);
 	transport_unlist(s);
+	handshakes_leave(s);
 	if (s->state == STREAM_SHAKING && s->dialer == NULL && why != NULL)
 		transport_refused(s, why);
 	datagram_socket_close(s);
@@ -436,6 +437,27 @@ keep(struct stream *s, struct buffer *plain, struct bytes rest)
 }
 
 static void
+end_failed(struct stream *s)
+{
+	if (s->state == STREAM_CLOSING)
+		return;
+	s->why = strcmp(s->channel.why, CHANNEL_OTHER_CELL) ? s->channel.why : transport_other_cell;
+	stream_linger(s);
+}
+
+void
+stream_answer(struct stream *s)
+{
+	struct transport *n = s->transport;
+	const enum channel_state state = channel_answer(&s->channel, &n->sealed);
+
+	write_now(s, buffer_view(&n->sealed));
+	buffer_reset(&n->sealed);
+	if (state == CHANNEL_FAILED)
+		end_failed(s);
+}
+
+static void
 receive(struct stream *s, struct bytes from)
 {
 	struct transport *n = s->transport;
@@ -449,10 +471,10 @@ receive(struct stream *s, struct bytes from)
 	if (s->state == STREAM_OPEN)
 		keep(s, plain, take_frames(s, buffer_view(plain)));
 	buffer_reset(&n->plain);
-	if (state != CHANNEL_FAILED || s->state == STREAM_CLOSING)
-		return;
-	s->why = strcmp(s->channel.why, CHANNEL_OTHER_CELL) ? s->channel.why : transport_other_cell;
-	stream_linger(s);
+	if (state == CHANNEL_CLAIMED && s->state == STREAM_SHAKING)
+		handshakes_claimed(s);
+	else if (state == CHANNEL_FAILED)
+		end_failed(s);
 }
 
 /* A peer that can't decrypt our handshake message closes the connection without an answer. */
@@ -520,6 +542,14 @@ on_room(uv_handle_t *handle, size_t suggested, uv_buf_t *buf)
 }
 
 void
+stream_read(struct stream *s)
+{
+	const int rc = uv_read_start((uv_stream_t *)&s->tcp, on_room, on_read);
+
+	must(rc == 0 || rc == UV_EALREADY);
+}
+
+void
 stream_start(struct stream *s)
 {
 	struct transport *n = s->transport;
@@ -549,15 +579,13 @@ void
 transport_hold(struct transport *n, uint64_t conn, bool on)
 {
 	struct stream *s = transport_find(n, conn);
-	int rc = 0;
 
 	if (s == NULL || s->state != STREAM_OPEN)
 		return;
 	if (on)
 		uv_read_stop((uv_stream_t *)&s->tcp);
 	else
-		rc = uv_read_start((uv_stream_t *)&s->tcp, on_room, on_read);
-	must(rc == 0 || rc == UV_EALREADY);
+		stream_read(s);
 }
 
 size_t

@@ -2,6 +2,7 @@
  *
  *   transport.c  all connections: listening, look-up by number, deadlines, the end
  *   stream.c     one connection: encryption, frames, writing
+ *   handshakes.c those of accepted ones, each key's within a budget (handshake_budget.h)
  *   dialer.c     outgoing connections: from an address to a connected socket
  *   datagram_socket.c   KeepAlives beside it, over UDP
  *
@@ -14,6 +15,7 @@
 #include <bsd/sys/queue.h>
 #include <bsd/sys/tree.h>
 #include <netdb.h>
+#include "cell/net/handshake_budget.h"
 #include "cell/net/transport.h"
 #include "cell/wire/datagram.h"
 
@@ -31,8 +33,9 @@ struct dialer {
 
 struct stream {
 	RB_ENTRY(stream) node;
-	TAILQ_ENTRY(stream) timed;  /* SHAKING and LINGERING: in net.timed */
-	TAILQ_ENTRY(stream) unsent; /* while `listed` or `late` */
+	TAILQ_ENTRY(stream) timed;   /* SHAKING and LINGERING: in net.timed */
+	TAILQ_ENTRY(stream) unsent;  /* while `listed` or `late` */
+	TAILQ_ENTRY(stream) waiting; /* while it `waits` */
 	struct transport *transport;
 	uint64_t id;
 	enum stream_state state;
@@ -40,6 +43,8 @@ struct stream {
 	const char *why; /* the reason of its end; static */
 	mono_t deadline;
 	struct dialer *dialer; /* NULL: accepted */
+	bool waits;            /* an accepted one, CHANNEL_CLAIMED: for the budget of its key */
+	bool stranger;         /* its key was not known when it came */
 	uv_tcp_t tcp;
 	struct channel channel;
 	uint32_t frame_max;
@@ -73,6 +78,9 @@ struct transport {
 	struct stream_list unsent, late;
 	uint64_t last_id;
 	int unproved_n; /* accepted connections that are SHAKING */
+	struct handshake_budget handshakes;
+	struct stream_list waiting; /* for it */
+	uv_timer_t admission;       /* while some wait */
 	uv_tcp_t *listener;
 	uv_udp_t *datagram_socket;        /* on the listener's port; NULL: none */
 	struct datagram_tree by_datagram; /* connections by the ids of their datagrams */
@@ -119,6 +127,10 @@ void transport_gone(struct stream *s);
 struct stream *stream_new(struct transport *n, struct dialer *dialer);
 /* Begins the handshake on a connected socket. */
 void stream_start(struct stream *s);
+/* Goes on reading from its socket. */
+void stream_read(struct stream *s);
+/* Answers the first message of a handshake. */
+void stream_answer(struct stream *s);
 /* Encrypts and writes frames: to a client a chunk of them, to a replica what the kernel takes. */
 void stream_flush(struct stream *s);
 /* See transport_probe. */
@@ -129,6 +141,13 @@ void stream_linger(struct stream *s);
 void stream_end(struct stream *s, const char *why);
 /* Frees a stream whose handle is closed. */
 void stream_free(struct stream *s);
+
+/* ---- handshakes.c ---- */
+
+/* The first message of its handshake has come: it is answered, now or later. */
+void handshakes_claimed(struct stream *s);
+/* It does not wait any more. */
+void handshakes_leave(struct stream *s);
 
 /* ---- dialer.c ---- */
 

@@ -42,6 +42,7 @@ handle_gone(struct transport *n)
 
 	if (--n->handles_n > 0)
 		return;
+	handshake_budget_free(&n->handshakes);
 	buffer_free(&n->plain);
 	buffer_free(&n->sealed);
 	secret_free(n->own);
@@ -71,6 +72,7 @@ stop_if_empty(struct transport *n)
 	if (!n->stopping || !RB_EMPTY(&n->streams) || uv_is_closing((uv_handle_t *)&n->timer))
 		return;
 	uv_close((uv_handle_t *)&n->timer, on_handle_closed);
+	uv_close((uv_handle_t *)&n->admission, on_handle_closed);
 	uv_close((uv_handle_t *)&n->prepare, on_handle_closed);
 	uv_close((uv_handle_t *)&n->idle, on_handle_closed);
 }
@@ -399,11 +401,14 @@ transport_new(struct transport **transport, uv_loop_t *loop, const struct transp
 	TAILQ_INIT(&n->timed);
 	TAILQ_INIT(&n->unsent);
 	TAILQ_INIT(&n->late);
+	TAILQ_INIT(&n->waiting);
+	handshake_budget_init(&n->handshakes);
 	must(uv_timer_init(loop, &n->timer) == 0);
+	must(uv_timer_init(loop, &n->admission) == 0);
 	must(uv_prepare_init(loop, &n->prepare) == 0);
 	must(uv_idle_init(loop, &n->idle) == 0);
-	n->handles_n = 3;
-	n->timer.data = n->prepare.data = n->idle.data = n;
+	n->handles_n = 4;
+	n->timer.data = n->admission.data = n->prepare.data = n->idle.data = n;
 	must(uv_prepare_start(&n->prepare, on_prepare) == 0);
 	*transport = n;
 	return 0;

@@ -39,6 +39,9 @@ struct transport_callbacks {
 	/* One frame was received as a datagram, on an open connection of a client; valid until the
 	 * return. NULL: datagrams are neither sent nor received. */
 	void (*datagram)(void *user, uint64_t conn, struct bytes frame);
+	/* True if a peer with this key may be let in. Handshakes of each such key have a budget,
+	 * and all others one together (net/handshake_budget.h). NULL: there is none. */
+	bool (*knows)(void *user, const uint8_t key[NOISE_KEY]);
 	void *user;
 };
 

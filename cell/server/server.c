@@ -480,6 +480,16 @@ const struct gateway_callbacks server_gateway_callbacks = {
 };
 
 bool
+server_knows(const struct server *s, const uint8_t key[NOISE_KEY])
+{
+	const struct tree *tree = replica_tree(s->replica);
+	const struct bytes claimed = {key, NOISE_KEY};
+	struct tree_principal p;
+
+	return tree_principal_of_key(tree, claimed, &p) || tree_has_member_key(tree, claimed);
+}
+
+bool
 server_opened(struct server *s, uint64_t conn, enum channel_role role, const uint8_t key[NOISE_KEY])
 {
 	return gateway_opened(s->gateway, conn, role, key);

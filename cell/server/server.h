@@ -87,6 +87,8 @@ void server_copy_made(struct server *s, enum rc rc, uint64_t applied, uint64_t s
 /* `why` NULL: the fetched state is complete, and the next start uses it. Else it was discarded, for
  * the reason `why`. */
 void server_fetch_checked(struct server *s, const char *why);
+/* True if a replica or a principal has this key, as far as the replica has applied the log. */
+bool server_knows(const struct server *s, const uint8_t key[NOISE_KEY]);
 /* The peer of a connection has proved that it holds the key. True: the peer is accepted; false: the
  * owner must close the connection, after the frames that were sent during this call. */
 bool server_opened(struct server *s, uint64_t conn, enum channel_role role,

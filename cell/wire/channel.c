@@ -10,6 +10,8 @@
 static_assert(CHANNEL_FIRST == 2 * NOISE_KEY + 2 * NOISE_TAG, "e, s and no payload");
 static_assert(CHANNEL_SECOND == NOISE_KEY + NOISE_TAG, "e and no payload");
 
+static const char another_key[] = "the handshake failed: another key";
+
 static const uint8_t magic[4] = {'l', 's', 'f', 's'};
 
 static void
@@ -118,13 +120,11 @@ shaken(struct channel *c, struct bytes message, struct buffer *out)
 	bool good = noise_read(&c->noise, message, &nothing);
 
 	buffer_free(&nothing);
-	if (good && !c->initiator)
-		good = noise_write(&c->noise, (struct bytes){0}, out);
 	if (!good) {
-		fail(c, "the handshake failed: another key");
+		fail(c, another_key);
 		return;
 	}
-	c->state = c->initiator ? CHANNEL_OPEN : CHANNEL_PROVING;
+	c->state = c->initiator ? CHANNEL_OPEN : CHANNEL_CLAIMED;
 	if (c->initiator) {
 		buffer_put_u16(out, NOISE_TAG);
 		noise_seal(&c->noise, (struct bytes){0}, out);
@@ -152,6 +152,8 @@ message_length(const struct channel *c)
 		return CELL_ID;
 	case CHANNEL_SHAKING:
 		return c->initiator ? CHANNEL_SECOND : CHANNEL_FIRST;
+	case CHANNEL_CLAIMED:
+		return 1; /* there is none: the initiator waits for the answer */
 	default:
 		return c->in.len < 2 ? 0 : 2u + (size_t)(c->in.data[0] | c->in.data[1] << 8);
 	}
@@ -189,6 +191,8 @@ channel_receive(struct channel *c, struct bytes from, struct buffer *out, struct
 			named(c, message, out);
 		} else if (c->state == CHANNEL_SHAKING) {
 			shaken(c, message, out);
+		} else if (c->state == CHANNEL_CLAIMED) {
+			fail(c, "the peer did not wait for an answer");
 		} else {
 			opened(c, (struct bytes){message.data + 2, message.len - 2}, plain);
 		}
@@ -196,6 +200,17 @@ channel_receive(struct channel *c, struct bytes from, struct buffer *out, struct
 	}
 	if (plain->failed)
 		fail(c, "the peer sent more than is taken");
+	return c->state;
+}
+
+enum channel_state
+channel_answer(struct channel *c, struct buffer *out)
+{
+	must(c->state == CHANNEL_CLAIMED);
+	if (noise_write(&c->noise, (struct bytes){0}, out))
+		c->state = CHANNEL_PROVING;
+	else
+		fail(c, another_key);
 	return c->state;
 }
 

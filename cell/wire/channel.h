@@ -10,7 +10,8 @@
  *
  * A responder keeps nothing but this struct, and sends nothing but its handshake message, until it
  * has opened the initiator's first record: only that proves that the peer is there now, because a
- * first message can be a replay. So the initiator sends an empty record at once.
+ * first message can be a replay. So the initiator sends an empty record at once. The first message
+ * already tells whose it is, in half the work: so the responder's user says when to do the rest.
  *
  * A preamble of another major version is answered by our preamble, and the connection ends. Minor
  * versions are compatible: each side knows the other's version, and sends only what that has. */
@@ -44,6 +45,7 @@ enum channel_state {
 	CHANNEL_GREETING, /* waiting for the peer's preamble */
 	CHANNEL_NAMING,   /* waiting for the id of its cell */
 	CHANNEL_SHAKING,  /* waiting for its handshake message */
+	CHANNEL_CLAIMED,  /* responder: the peer's key is known; waiting for channel_answer */
 	CHANNEL_PROVING,  /* responder: waiting for the first record */
 	CHANNEL_OPEN,
 	CHANNEL_FAILED, /* close the connection after what is in `out` is sent */
@@ -81,10 +83,14 @@ void channel_start(struct channel *c, const struct channel_config *config, struc
 enum channel_state channel_receive(struct channel *c, struct bytes from, struct buffer *out,
                                    struct buffer *plain);
 
+/* Answers the first message of the peer, and goes on. Only when CHANNEL_CLAIMED. */
+enum channel_state channel_answer(struct channel *c, struct buffer *out);
+
 /* Seals plain text for the peer, in as many records as it needs. Only when CHANNEL_OPEN. */
 void channel_send(struct channel *c, struct bytes plain, struct buffer *out);
 
-/* The peer's static key: authenticated when the state is CHANNEL_OPEN. */
+/* The peer's static key: authenticated when the state is CHANNEL_OPEN. In CHANNEL_CLAIMED its owner
+ * has made the first message, which may be a replay. */
 const uint8_t *channel_peer(const struct channel *c);
 
 /* Wipes the secrets and frees what is buffered. */

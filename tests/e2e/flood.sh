@@ -2,10 +2,10 @@
 # How much one principal that floods a cell slows another one: make flood [ROUNDS=10]. A native
 # client writes a small file, one write after the other, and is alone and beside the flood in turn,
 # for 4 s each; 10 sessions of the other principal have as many writes and reads under way as they
-# may (tests/hostile/hostile.c); with MANNER=pulsing they send KeepAlives. The
-# cell is three processes on this machine, the flood has the lowest priority for its processors.
-# Prints the writes of each round, and the median of how much fewer there are beside the flood. A
-# machine that has other things to do shows these, too.
+# may (tests/hostile/hostile.c); with MANNER=pulsing they send KeepAlives, with MANNER=knocking they
+# prove their key and come anew. The cell is three processes on this machine, the flood has the
+# lowest priority for its processors. Prints the writes of each round, and the median of how much
+# fewer there are beside the flood. A machine that has other things to do shows these, too.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/loopback.sh"
 

@@ -53,7 +53,8 @@ receive(struct end *e, struct bytes from)
 
 	if (e->channel.state == CHANNEL_FAILED)
 		return;
-	channel_receive(&e->channel, from, &e->out, &e->plain);
+	if (channel_receive(&e->channel, from, &e->out, &e->plain) == CHANNEL_CLAIMED)
+		channel_answer(&e->channel, &e->out);
 	must(was_open || e->channel.state == CHANNEL_OPEN || e->plain.len == 0);
 }
 

@@ -42,12 +42,13 @@ enum manner {
 	SLOW,      /* a long message, some bytes at a time */
 	CURIOUS,   /* asks for what others have */
 	PULSING,   /* KeepAlives, as many as the connection takes */
+	KNOCKING,  /* proves its key, and comes anew */
 	MANNERS
 };
 
-static const char *const manners[MANNERS] = {"idle", "parking", "flooding",
-                                             "deaf", "garbled", "repeating",
-                                             "slow", "curious", "pulsing"};
+static const char *const manners[MANNERS] = {"idle",    "parking",   "flooding", "deaf",
+                                             "garbled", "repeating", "slow",     "curious",
+                                             "pulsing", "knocking"};
 
 struct attacker {
 	struct hostile_line line;
@@ -342,7 +343,9 @@ on_opened(struct hostile_line *l)
 	struct attacker *a = l->user;
 
 	a->assault->opened++;
-	if (a->manner != GARBLED && a->manner != SLOW)
+	if (a->manner == KNOCKING)
+		hostile_line_end(l);
+	else if (a->manner != GARBLED && a->manner != SLOW)
 		send_opening(a);
 }
 

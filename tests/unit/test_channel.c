@@ -60,6 +60,14 @@ end(struct ends *e)
 	buffer_free(&e->server.plain);
 }
 
+/* A responder answers at once. */
+static void
+hear(struct end *e, struct bytes from)
+{
+	if (channel_receive(&e->channel, from, &e->out, &e->plain) == CHANNEL_CLAIMED)
+		channel_answer(&e->channel, &e->out);
+}
+
 /* Carries what one end has sent to the other, in pieces of at most `piece` bytes. */
 static void
 carry(struct end *from, struct end *to, size_t piece)
@@ -69,8 +77,7 @@ carry(struct end *from, struct end *to, size_t piece)
 	for (size_t at = 0; at < sent.len; at += piece) {
 		size_t len = sent.len - at < piece ? sent.len - at : piece;
 
-		channel_receive(&to->channel, (struct bytes){sent.data + at, len}, &to->out,
-		                &to->plain);
+		hear(to, (struct bytes){sent.data + at, len});
 	}
 	free((void *)sent.data);
 }
@@ -215,7 +222,7 @@ TEST(test_nothing_before_the_proof)
 	/* the same first bytes again, by somebody who only recorded them */
 	start(&e, 9, 9, NULL);
 	memset(e.server.channel.ephemeral_secret, 5, NOISE_KEY);
-	channel_receive(&e.server.channel, first, &e.server.out, &e.server.plain);
+	hear(&e.server, first);
 	assert_int_equal(e.server.channel.state, CHANNEL_PROVING);
 	assert_int_equal(e.server.out.len, CHANNEL_PREAMBLE + CELL_ID + CHANNEL_SECOND);
 	channel_receive(&e.server.channel,
@@ -225,6 +232,26 @@ TEST(test_nothing_before_the_proof)
 	assert_int_equal(e.server.plain.len, 0);
 	free((void *)first.data);
 	end(&e);
+}
+
+/* The responder's user is told whose first message it is, and says when to answer; the initiator
+ * has nothing to say meanwhile. */
+TEST(test_claimed)
+{
+	struct ends e;
+
+	for (int spoken = 0; spoken < 2; spoken++) {
+		start(&e, 9, 9, NULL);
+		for (int i = 0; i < spoken; i++)
+			buffer_put_bytes(&e.client.out, bytes_of("x"));
+		channel_receive(&e.server.channel, buffer_view(&e.client.out), &e.server.out,
+		                &e.server.plain);
+		assert_int_equal(e.server.out.len, CHANNEL_PREAMBLE + CELL_ID);
+		assert_int_equal(e.server.channel.state, spoken ? CHANNEL_FAILED : CHANNEL_CLAIMED);
+		assert_memory_equal(channel_peer(&e.server.channel), e.client_pair.public,
+		                    NOISE_KEY);
+		end(&e);
+	}
 }
 
 TEST(test_random_bytes)

@@ -178,8 +178,9 @@ run_replica(void *user)
 static void
 start_replica(struct replica *r, const enum step *script, int steps)
 {
-	struct transport_config config = {.own = &r->pair,
-	                                  .callbacks = {on_opened, on_frame, on_closed, NULL, r}};
+	struct transport_config config =
+	    {.own = &r->pair,
+	     .callbacks = {.opened = on_opened, .frame = on_frame, .closed = on_closed, .user = r}};
 	char why[200];
 
 	memset(r, 0, sizeof *r);

@@ -188,7 +188,10 @@ start_side(struct play *p, int i)
 	};
 	struct transport_config config = {
 	    .own = &p->pairs[i],
-	    .callbacks = {on_net_opened, on_net_frame, on_net_closed, NULL, s},
+	    .callbacks = {.opened = on_net_opened,
+	                  .frame = on_net_frame,
+	                  .closed = on_net_closed,
+	                  .user = s},
 	};
 	char why[256] = "";
 
@@ -325,8 +328,10 @@ visit(struct play *p, const struct noise_pair *pair, enum channel_role role)
 
 	memset(v, 0, sizeof *v);
 	memcpy(config.cell_id, p->cell_file.id, sizeof config.cell_id);
-	config.callbacks =
-	    (struct transport_callbacks){visitor_opened, visitor_frame, visitor_closed, NULL, v};
+	config.callbacks = (struct transport_callbacks){.opened = visitor_opened,
+	                                                .frame = visitor_frame,
+	                                                .closed = visitor_closed,
+	                                                .user = v};
 	assert_int_equal(transport_new(&v->transport, &p->loop, &config), 0);
 	transport_connect(v->transport, p->cell_file.replicas[0].address, role, p->pairs[0].public);
 	UNTIL(p, v->opened_n + v->closed_n > 0);

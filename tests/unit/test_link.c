@@ -268,8 +268,11 @@ start_server(struct play *p, int i)
 	s->pair = pair_of((uint8_t)(10 + i));
 	s->welcome = true;
 	memcpy(config.cell_id, p->cell_file.id, sizeof config.cell_id);
-	config.callbacks = (struct transport_callbacks){on_net_opened, on_net_frame, on_net_closed,
-	                                                on_net_datagram, s};
+	config.callbacks = (struct transport_callbacks){.opened = on_net_opened,
+	                                                .frame = on_net_frame,
+	                                                .closed = on_net_closed,
+	                                                .datagram = on_net_datagram,
+	                                                .user = s};
 	assert_int_equal(transport_new(&s->transport, &p->loop, &config), 0);
 	if (!transport_listen(s->transport, "127.0.0.1:0", why, sizeof why))
 		fail_msg("%s", why);

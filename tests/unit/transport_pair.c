@@ -77,17 +77,30 @@ on_datagram(void *user, uint64_t conn, struct bytes frame)
 	buffer_put_bytes(&s->datagram, frame);
 }
 
+static bool
+on_claimed(void *user, const uint8_t key[NOISE_KEY])
+{
+	const struct side *s = user;
+
+	(void)key;
+	return s->knows;
+}
+
 void
 side_start(struct side *s, uv_loop_t *loop, uint8_t cell, uint8_t seed)
 {
 	struct transport_config config = {.own = &s->pair, .patience = span_ms(PATIENCE_MS)};
 
 	s->pair = pair_of(seed);
-	s->welcome = true;
+	s->welcome = s->knows = true;
 	s->got = s->datagram = BUFFER(SIZE_MAX);
 	memset(config.cell_id, cell, sizeof config.cell_id);
-	config.callbacks =
-	    (struct transport_callbacks){on_opened, on_frame, on_closed, on_datagram, s};
+	config.callbacks = (struct transport_callbacks){.opened = on_opened,
+	                                                .frame = on_frame,
+	                                                .closed = on_closed,
+	                                                .datagram = on_datagram,
+	                                                .knows = on_claimed,
+	                                                .user = s};
 	assert_int_equal(transport_new(&s->transport, loop, &config), 0);
 }
 

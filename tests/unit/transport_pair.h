@@ -12,8 +12,8 @@ enum { PATIENCE_MS = 200 };
 struct side {
 	struct transport *transport;
 	struct noise_pair pair;
-	bool welcome;
-	uint64_t conn; /* opened last */
+	bool welcome, knows; /* every peer, by its key */
+	uint64_t conn;       /* opened last */
 	int opened_n, closed_n, frames_n, datagrams_n;
 	enum channel_role role;
 	uint8_t key[NOISE_KEY];
