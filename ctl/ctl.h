@@ -17,11 +17,14 @@ struct ctl {
 	bool help; /* --help after the command */
 };
 
+/* Its function returns an exit code. One without options of its own has `run_plain`, which gets its
+ * arguments alone; any other has `run`, whose argv[0] is a name, and which scans its options. */
 struct ctl_command {
 	const char *name;
-	const char *arguments;                              /* for the help */
-	const char *does;                                   /* one line */
-	int (*run)(struct ctl *ctl, int argc, char **argv); /* argv[0] is its name; an exit code */
+	const char *arguments; /* for the help */
+	const char *does;      /* one line */
+	int (*run_plain)(struct ctl *ctl, int argc, char **argv);
+	int (*run)(struct ctl *ctl, int argc, char **argv);
 };
 
 extern const struct ctl_command up_command, down_command, status_command, cell_command,
@@ -44,9 +47,6 @@ enum { CTL_OPT_CELL = 512, CTL_OPT_KEY, CTL_OPT_JSON };
 
 /* Handles a global option that getopt_long returned; false, after an error message, for another. */
 bool ctl_option(struct ctl *ctl, int letter);
-/* Parses all options of a command that has none of its own, and leaves optind behind them; false as
- * for ctl_option. */
-bool ctl_scan(struct ctl *ctl, int argc, char **argv);
 /* Prints that the argument `what` of `command` is wrong and `why`; returns CTL_USAGE. */
 int ctl_usage(const struct ctl_command *command, const char *what, const char *why);
 

@@ -73,18 +73,6 @@ ctl_option(struct ctl *ctl, int letter)
 	}
 }
 
-bool
-ctl_scan(struct ctl *ctl, int argc, char **argv)
-{
-	static const struct option longs[] = {CTL_LONG_OPTIONS};
-	int letter;
-
-	while ((letter = getopt_long(argc, argv, "h", longs, NULL)) != -1)
-		if (!ctl_option(ctl, letter))
-			return false;
-	return true;
-}
-
 int
 ctl_usage(const struct ctl_command *command, const char *what, const char *why)
 {
@@ -108,6 +96,19 @@ help_command(int argc, char **argv)
 	return CTL_OK;
 }
 
+/* Parses the options of a command that has none of its own. */
+static int
+run_plain(const struct ctl_command *c, struct ctl *ctl, int argc, char **argv)
+{
+	static const struct option longs[] = {CTL_LONG_OPTIONS};
+	int letter;
+
+	while ((letter = getopt_long(argc, argv, "h", longs, NULL)) != -1)
+		if (!ctl_option(ctl, letter))
+			return CTL_USAGE;
+	return ctl->help ? CTL_OK : c->run_plain(ctl, argc - optind, argv + optind);
+}
+
 static int
 run_command(struct ctl *ctl, int argc, char **argv)
 {
@@ -121,7 +122,7 @@ run_command(struct ctl *ctl, int argc, char **argv)
 	}
 	argv[0] = program; /* the prefix of getopt's messages */
 	optind = 0;        /* a new scan */
-	rc = c->run(ctl, argc, argv);
+	rc = c->run ? c->run(ctl, argc, argv) : run_plain(c, ctl, argc, argv);
 	if (!ctl->help)
 		return rc;
 	print_command_help(c);

@@ -145,12 +145,6 @@ show(const struct ctl *ctl, const char *path)
 static int
 run(struct ctl *ctl, int argc, char **argv)
 {
-	if (!ctl_scan(ctl, argc, argv))
-		return CTL_USAGE;
-	if (ctl->help)
-		return CTL_OK;
-	argc -= optind;
-	argv += optind;
 	if (argc == 2 && strcmp(argv[0], "show") == 0)
 		return show(ctl, argv[1]);
 	return ctl_usage(&acl_command, "show PATH", "needed");
@@ -160,5 +154,5 @@ const struct ctl_command acl_command = {
     "acl",
     "show PATH [--json]",
     "shows the ACLs of a mounted file or directory, and the principals in them",
-    run,
+    .run_plain = run,
 };

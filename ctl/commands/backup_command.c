@@ -256,16 +256,12 @@ run(struct ctl *ctl, int argc, char **argv)
 {
 	static struct backup b;
 
-	if (!ctl_scan(ctl, argc, argv))
-		return CTL_USAGE;
-	if (ctl->help)
-		return CTL_OK;
-	if (argc - optind == 2 && strcmp(argv[optind], "show") == 0)
-		return backup_show(ctl, argv[optind + 1]);
-	if (argc - optind != 1 || argv[optind][0] == '\0')
+	if (argc == 2 && strcmp(argv[0], "show") == 0)
+		return backup_show(ctl, argv[1]);
+	if (argc != 1 || argv[0][0] == '\0')
 		return ctl_usage(&backup_command, "FILE", "exactly one is needed");
 	b.ctl = ctl;
-	b.file = argv[optind];
+	b.file = argv[0];
 	if (!cell_find(ctl, b.conf_path, &b.cell_file) || !make(&b))
 		return CTL_FAILED;
 	print_result(&b);
@@ -276,5 +272,5 @@ const struct ctl_command backup_command = {
     "backup",
     "FILE | show FILE",
     "makes a consistent copy of a running cell's state, verified; shows what is in one",
-    run,
+    .run_plain = run,
 };

@@ -266,5 +266,5 @@ const struct ctl_command cell_command = {
     " set NAME=VALUE | refresh | rotate-key",
     "makes the files of a cell on several machines; shows its file and settings; sets one; brings"
     " the file up to date; gives it another signing key",
-    run,
+    .run = run,
 };

@@ -106,18 +106,14 @@ check(const struct ctl *ctl, const char *sequencer)
 static int
 run(struct ctl *ctl, int argc, char **argv)
 {
-	if (!ctl_scan(ctl, argc, argv))
-		return CTL_USAGE;
-	if (ctl->help)
-		return CTL_OK;
-	if (argc - optind != 1)
+	if (argc != 1)
 		return ctl_usage(&check_command, "SEQUENCER", "exactly one is needed");
-	return check(ctl, argv[optind]);
+	return check(ctl, argv[0]);
 }
 
 const struct ctl_command check_command = {
     "check",
     "SEQUENCER",
     "asks the cell whether a lock is still held: prints valid, or stale and why (exit 1)",
-    run,
+    .run_plain = run,
 };

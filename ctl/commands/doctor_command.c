@@ -90,14 +90,10 @@ run(struct ctl *ctl, int argc, char **argv)
 	json_t *findings;
 	bool good;
 
-	if (!ctl_scan(ctl, argc, argv))
-		return CTL_USAGE;
-	if (ctl->help)
-		return CTL_OK;
-	if (argc - optind > 1)
-		return ctl_usage(&doctor_command, argv[optind + 1], "unexpected argument");
+	if (argc > 1)
+		return ctl_usage(&doctor_command, argv[1], "unexpected argument");
 	findings = json_array();
-	good = look(findings, ctl, argv[optind]);
+	good = look(findings, ctl, argv[0]);
 	if (good)
 		print(ctl, findings);
 	good = good && json_array_size(findings) == 0;
@@ -109,5 +105,5 @@ const struct ctl_command doctor_command = {
     "doctor",
     "[--cell FILE|NAME] [--json] [PATH]",
     "looks for what commonly goes wrong and says what to do; exit 1 if something is found",
-    run,
+    .run_plain = run,
 };

@@ -165,5 +165,5 @@ const struct ctl_command down_command = {
     "down",
     "[--dir DIR] [CELL]",
     "unmounts a cell and stops it; its data stays",
-    run,
+    .run = run,
 };

@@ -44,5 +44,5 @@ const struct ctl_command elect_command = {
     "elect",
     LOCK_OPTIONS_USAGE " PATH [VALUE] -- COMMAND...",
     "as lock, and writes VALUE (default: HOST:PID) into the file before COMMAND runs",
-    run,
+    .run = run,
 };

@@ -167,5 +167,5 @@ const struct ctl_command fence_command = {
     "fence",
     "STATEFILE TOKEN -- COMMAND...",
     "runs COMMAND only if TOKEN is not lower than the highest that STATEFILE has seen",
-    run,
+    .run = run,
 };

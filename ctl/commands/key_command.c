@@ -84,12 +84,6 @@ run_generate(const struct ctl *ctl, const char *path, const char *name)
 static int
 run(struct ctl *ctl, int argc, char **argv)
 {
-	if (!ctl_scan(ctl, argc, argv))
-		return CTL_USAGE;
-	if (ctl->help)
-		return CTL_OK;
-	argc -= optind;
-	argv += optind;
 	if (argc == 0)
 		return ctl_usage(&key_command, "generate or show", "needed");
 	if (argc == 2 && strcmp(argv[0], "show") == 0)
@@ -103,5 +97,5 @@ const struct ctl_command key_command = {
     "key",
     "generate FILE [NAME] | show FILE",
     "makes the key of a principal; prints the public half of a key",
-    run,
+    .run_plain = run,
 };

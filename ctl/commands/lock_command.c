@@ -22,5 +22,5 @@ const struct ctl_command lock_command = {
     "lock",
     LOCK_OPTIONS_USAGE " PATH -- COMMAND...",
     "runs COMMAND under the lock of PATH; exits with its status, or 75 when the lock was lost",
-    run,
+    .run = run,
 };

@@ -7,13 +7,9 @@ run(struct ctl *ctl, int argc, char **argv)
 {
 	json_t *locks;
 
-	if (!ctl_scan(ctl, argc, argv))
-		return CTL_USAGE;
-	if (ctl->help)
-		return CTL_OK;
-	if (argc - optind > 1)
-		return ctl_usage(&locks_command, argv[optind + 1], "unexpected argument");
-	locks = lock_list(ctl, argv[optind]);
+	if (argc > 1)
+		return ctl_usage(&locks_command, argv[1], "unexpected argument");
+	locks = lock_list(ctl, argv[0]);
 	if (!locks)
 		return CTL_FAILED;
 	if (ctl->json) {
@@ -30,5 +26,5 @@ const struct ctl_command locks_command = {
     "locks",
     "[--cell FILE|NAME] [--json] [PATH]",
     "shows every lock that is held, awaited or delayed, and by whom",
-    run,
+    .run_plain = run,
 };

@@ -79,12 +79,6 @@ run(struct ctl *ctl, int argc, char **argv)
 	uint64_t id = 0;
 	int rc;
 
-	if (!ctl_scan(ctl, argc, argv))
-		return CTL_USAGE;
-	if (ctl->help)
-		return CTL_OK;
-	argc -= optind;
-	argv += optind;
 	if (argc < 1 || strcmp(argv[0], "transfer") != 0)
 		return ctl_usage(&master_command, argc < 1 ? "transfer" : argv[0],
 		                 argc < 1 ? "needed" : "not transfer");
@@ -101,5 +95,5 @@ const struct ctl_command master_command = {
     "master",
     "transfer [ID]",
     "hands the mastership over, to that replica or to any",
-    run,
+    .run_plain = run,
 };

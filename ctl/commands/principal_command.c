@@ -203,5 +203,5 @@ const struct ctl_command principal_command = {
     "principal",
     "list | add NAME PUBLICKEY | remove NAME | recover NAME PUBLICKEY --dir DATADIR",
     "lists the principals of a cell; adds one, removes one; gives an administrator a new key",
-    run,
+    .run = run,
 };

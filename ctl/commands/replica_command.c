@@ -298,5 +298,5 @@ const struct ctl_command replica_command = {
     "replica",
     "list | add HOST:PORT --dir DIR | remove ID",
     "shows the members of a cell; adds one, removes one",
-    run,
+    .run = run,
 };

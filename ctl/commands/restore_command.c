@@ -232,5 +232,5 @@ const struct ctl_command restore_command = {
     "restore",
     "FILE|DATADIR --dir DIR [--replica HOST:PORT ...]",
     "makes a new cell from a backup, or from the data of a stopped replica",
-    run,
+    .run = run,
 };

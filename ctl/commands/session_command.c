@@ -95,5 +95,5 @@ const struct ctl_command session_command = {
     "session",
     "list | destroy ID [--keep-delay]",
     "lists the sessions of a cell; ends one and frees its locks",
-    run,
+    .run = run,
 };

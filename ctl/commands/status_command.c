@@ -110,5 +110,5 @@ const struct ctl_command status_command = {
     "[--check | --limits] [--cell FILE|NAME] [--json] [PATH]",
     "shows the state of a cell and its replicas; exit 1 if it has no master. --check: exit 0 good,"
     " 1 degraded, 2 down",
-    run,
+    .run = run,
 };

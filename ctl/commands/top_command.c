@@ -152,5 +152,5 @@ const struct ctl_command top_command = {
     "top",
     "[-d SECONDS] [-n COUNT] [--cell FILE|NAME] [--json] [PATH]",
     "shows replicas, sessions and locks of a cell every second",
-    run,
+    .run = run,
 };

@@ -340,5 +340,5 @@ const struct ctl_command up_command = {
     "up",
     "[--replicas 1|3|5] [--dir DIR] [--mount MOUNTPOINT] [CELL]",
     "starts a cell in the background, mounts it, prints the mount point",
-    run,
+    .run = run,
 };

@@ -35,20 +35,16 @@ verify(const struct ctl *ctl, const char *text)
 static int
 run(struct ctl *ctl, int argc, char **argv)
 {
-	if (!ctl_scan(ctl, argc, argv))
-		return CTL_USAGE;
-	if (ctl->help)
-		return CTL_OK;
-	if (argc - optind != 1)
+	if (argc != 1)
 		return ctl_usage(&verify_command, "SEQUENCER", "exactly one is needed");
 	if (!ctl->cell)
 		return ctl_usage(&verify_command, "--cell", "needed");
-	return verify(ctl, argv[optind]);
+	return verify(ctl, argv[0]);
 }
 
 const struct ctl_command verify_command = {
     "verify",
     "--cell FILE SEQUENCER",
     "checks offline that the cell has issued the sequencer: exit 0 or 1",
-    run,
+    .run_plain = run,
 };

@@ -318,5 +318,5 @@ const struct ctl_command watch_command = {
     "watch",
     "[-n COUNT] PATH...",
     "prints the events of files and directories, and of the session, as lines of JSON",
-    run,
+    .run = run,
 };
