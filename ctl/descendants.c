@@ -3,18 +3,14 @@
 #include <dirent.h>
 #include <signal.h>
 #include <stdbool.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 #include "cell/base/memory.h"
-
-enum { EXITING = 0x4 }; /* PF_EXITING among the flags of proc_pid_stat(5) */
+#include "cell/sys/proc_file.h"
 
 struct process {
-	pid_t pid, parent;
-	bool ended; /* exiting or a zombie: it runs no more code of its program */
-	bool stopped;
+	pid_t pid;
+	struct proc_stat stat;
 	bool ours;
 };
 
@@ -23,42 +19,16 @@ struct table {
 	size_t n, room;
 };
 
-static bool
-process_read(const char *name, struct process *p)
-{
-	char path[300], text[512], state, *at;
-	unsigned flags;
-	int parent;
-	size_t n;
-	FILE *f;
-
-	snprintf(path, sizeof path, "/proc/%s/stat", name);
-	f = fopen(path, "re");
-	if (!f)
-		return false;
-	n = fread(text, 1, sizeof text - 1, f);
-	fclose(f);
-	text[n] = '\0';
-	at = strrchr(text, ')'); /* the end of the program's name, which may contain ')' itself */
-	if (!at || sscanf(at, ") %c %d %*d %*d %*d %*d %u", &state, &parent, &flags) != 3)
-		return false;
-	*p = (struct process){.pid = (pid_t)atoi(name),
-	                      .parent = (pid_t)parent,
-	                      .ended = state == 'Z' || state == 'X' || (flags & EXITING),
-	                      .stopped = state == 'T'};
-	return true;
-}
-
 static void
 table_read(struct table *t)
 {
 	DIR *d = opendir("/proc");
 	struct dirent *entry;
-	struct process p;
 
 	while (d && (entry = readdir(d))) {
-		if (entry->d_name[0] < '1' || entry->d_name[0] > '9' ||
-		    !process_read(entry->d_name, &p))
+		struct process p = {.pid = (pid_t)atoi(entry->d_name)};
+
+		if (!proc_file_stat(p.pid, &p.stat))
 			continue;
 		ARRAY_ROOM(t->list, t->n, t->room);
 		t->list[t->n++] = p;
@@ -98,7 +68,7 @@ mark_ours(struct table *t)
 		for (size_t i = 0; i < t->n; i++) {
 			struct process *p = &t->list[i];
 
-			if (!p->ours && is_ours(t, p->parent))
+			if (!p->ours && is_ours(t, p->stat.parent))
 				more = p->ours = true;
 		}
 	}
@@ -117,10 +87,10 @@ descendants_list(pid_t spared, size_t *n)
 	for (size_t i = 0; i < t.n; i++) {
 		const struct process *p = &t.list[i];
 
-		if (!p->ours || p->ended || p->pid == spared)
+		if (!p->ours || proc_stat_ended(&p->stat) || p->pid == spared)
 			continue;
 		ARRAY_ROOM(list, *n, room);
-		list[(*n)++] = (struct descendant){.pid = p->pid, .stopped = p->stopped};
+		list[(*n)++] = (struct descendant){.pid = p->pid, .stopped = p->stat.state == 'T'};
 	}
 	free(t.list);
 	return list;

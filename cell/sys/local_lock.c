@@ -2,9 +2,8 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
+#include "cell/sys/proc_file.h"
 
 enum { DESCRIPTORS_MAX = 64 }; /* descriptors searched for the name of a directory */
 
@@ -39,31 +38,15 @@ local_lock_each(const struct mountinfo *mounted, int lines,
 
 /* ---- the name ---- */
 
-/* The number behind a name in the fdinfo of a descriptor; 0 when the name is missing. */
-static uint64_t
-info_field(const char *text, const char *name)
-{
-	const char *at = strstr(text, name);
-
-	return at ? strtoull(at + strlen(name), NULL, 10) : 0;
-}
-
 static bool
 is_of_lock(const struct mountinfo *mounted, const struct local_lock *lock, int fd)
 {
-	char path[64], text[512];
-	size_t n;
-	FILE *f;
+	struct proc_descriptor seen;
+	char number[16];
 
-	snprintf(path, sizeof path, "/proc/%ld/fdinfo/%d", (long)lock->pid, fd);
-	f = fopen(path, "re");
-	if (!f)
-		return false;
-	n = fread(text, 1, sizeof text - 1, f);
-	fclose(f);
-	text[n] = '\0';
-	return info_field(text, "mnt_id:") == (uint64_t)mounted->id &&
-	       info_field(text, "ino:") == lock->ino;
+	snprintf(number, sizeof number, "%d", fd);
+	return proc_file_descriptor(lock->pid, number, &seen) && seen.mount == mounted->id &&
+	       seen.ino == lock->ino;
 }
 
 /* readlink of a descriptor in /proc sends no request to the mount. */
