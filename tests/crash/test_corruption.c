@@ -59,23 +59,16 @@ payload_of(uint64_t slot, uint64_t round)
 }
 
 static void
-put(const struct px_record *r)
-{
-	store_log(f.store, f.persisted + 1, r, 1);
-	fixture_wait_persisted(&f, f.persisted + 1);
-}
-
-static void
 put_entry(uint64_t slot, uint64_t round)
 {
 	struct bytes payload = payload_of(slot, round);
 
-	put(&(struct px_record){.kind = PX_RECORD_ENTRY,
-	                        .slot = slot,
-	                        .ballot = {round, 1},
-	                        .origin = {round, 1},
-	                        .payload = payload,
-	                        .checksum = checksum(payload)});
+	fixture_put(&f, &(struct px_record){.kind = PX_RECORD_ENTRY,
+	                                    .slot = slot,
+	                                    .ballot = {round, 1},
+	                                    .origin = {round, 1},
+	                                    .payload = payload,
+	                                    .checksum = checksum(payload)});
 }
 
 /* All nodes say at which index they were written. */
@@ -100,9 +93,9 @@ live(int told, bool others)
 {
 	must(fixture_open(&f));
 	fixture_start(&f);
-	put(&(struct px_record){.kind = PX_RECORD_PROMISE, .ballot = {ROUND - 1, 2}});
-	put(&(struct px_record){.kind = PX_RECORD_MARK,
-	                        .mark = {.replica = others ? 2 : 1, .slot = 77}});
+	fixture_put(&f, &(struct px_record){.kind = PX_RECORD_PROMISE, .ballot = {ROUND - 1, 2}});
+	fixture_put(&f, &(struct px_record){.kind = PX_RECORD_MARK,
+	                                    .mark = {.replica = others ? 2 : 1, .slot = 77}});
 	for (uint64_t slot = 1; slot <= 400; slot++)
 		put_entry(slot, 3);
 	save(100);
@@ -110,13 +103,13 @@ live(int told, bool others)
 	fixture_close(&f);
 	must(fixture_open(&f));
 	fixture_start(&f);
-	put(&(struct px_record){.kind = PX_RECORD_PROMISE, .ballot = {ROUND, 1}});
+	fixture_put(&f, &(struct px_record){.kind = PX_RECORD_PROMISE, .ballot = {ROUND, 1}});
 	for (uint64_t slot = FIRST_AGAIN; slot <= LAST_AGAIN; slot++)
 		put_entry(slot, 7);
 	for (uint64_t slot = 401; slot <= LAST; slot++)
 		put_entry(slot, 3);
 	save(500);
-	put(&(struct px_record){.kind = PX_RECORD_TRIM, .slot = TRIMMED});
+	fixture_put(&f, &(struct px_record){.kind = PX_RECORD_TRIM, .slot = TRIMMED});
 	save(APPLIED);
 	must(write(told, "x", 1) == 1);
 	pause();
@@ -137,13 +130,10 @@ static struct image left[2][FILES]; /* by a cell of one, of several */
 static struct image
 read_image(const char *name)
 {
-	char path[128];
+	int fd = open(fixture_path(&f, name), O_RDONLY | O_CLOEXEC);
 	struct image image;
 	struct stat st;
-	int fd;
 
-	snprintf(path, sizeof path, "%s/%s", f.directory, name);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
 	assert_true(fd >= 0);
 	assert_int_equal(fstat(fd, &st), 0);
 	image.len = (size_t)st.st_size;
@@ -156,11 +146,8 @@ read_image(const char *name)
 static void
 write_image(const char *name, const struct image *image)
 {
-	char path[128];
-	int fd;
+	int fd = open(fixture_path(&f, name), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
 
-	snprintf(path, sizeof path, "%s/%s", f.directory, name);
-	fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
 	assert_true(fd >= 0);
 	assert_int_equal(write(fd, image->bytes, image->len), image->len);
 	close(fd);
@@ -171,14 +158,11 @@ put_all_back(const struct image images[FILES])
 {
 	DIR *d = opendir(f.directory);
 	struct dirent *e;
-	char path[512];
 
 	assert_non_null(d);
-	while ((e = readdir(d)) != NULL) {
-		snprintf(path, sizeof path, "%s/%s", f.directory, e->d_name);
+	while ((e = readdir(d)) != NULL)
 		if (strcmp(e->d_name, "reserve") != 0)
-			unlink(path);
-	}
+			unlink(fixture_path(&f, e->d_name));
 	closedir(d);
 	for (int i = 0; i < FILES; i++)
 		write_image(names[i], &images[i]);

@@ -77,8 +77,7 @@ live_on(void)
 	for (uint64_t slot = told.persisted + 1;; slot++) {
 		fixture_log(&f, slot, payload_of(slot));
 		if (slot % 64 == 0 && f.saved > 20)
-			if (slot % 64 == 0 && f.saved > 20)
-				victim_trim(f.saved - 20, slot);
+			victim_trim(f.saved - 20, slot);
 		if (slot % 16 == 0) {
 			fixture_wait_persisted(&f, slot);
 			save_persisted();
@@ -270,20 +269,11 @@ health_without_mark(char saved[4096])
 
 enum { REPLACED = 4 };
 
-static void
-path_of_file(char path[128])
-{
-	snprintf(path, 128, "%s/cell.conf", f.directory);
-}
-
 static int
 replace_file(void)
 {
-	char path[128];
-
-	path_of_file(path);
 	for (uint64_t i = 1; i <= REPLACED; i++) {
-		if (file_replace(path, payload_of(5 * i), 0600) < 0)
+		if (file_replace(fixture_path(&f, "cell.conf"), payload_of(5 * i), 0600) < 0)
 			return REFUSED;
 		told.persisted = i;
 		must(write(report_fd, &told, sizeof told) == sizeof told);
@@ -296,12 +286,9 @@ static void
 assert_replaced(uint64_t acknowledged)
 {
 	struct buffer found = BUFFER(1 << 20);
+	int fd = open(fixture_path(&f, "cell.conf"), O_RDONLY);
 	bool is_whole;
-	char path[128];
-	int fd;
 
-	path_of_file(path);
-	fd = open(path, O_RDONLY);
 	if (fd < 0 && acknowledged == 0)
 		return;
 	assert_true(fd >= 0);
@@ -439,25 +426,14 @@ TEST(test_closed_while_full)
 	fixture_close(&f);
 }
 
-static int
-setup(void **state)
-{
-	(void)state;
-	fixture_make(&f);
-	return 0;
-}
-
-static int
-teardown(void **state)
-{
-	(void)state;
-	fixture_remove(&f);
-	return 0;
-}
-
 int
 main(void)
 {
+	int failed;
+
 	log_start("test_crash", LEVEL_ERROR);
-	return unit_run(setup, teardown);
+	fixture_make(&f);
+	failed = unit_run(NULL, NULL);
+	fixture_remove(&f);
+	return failed;
 }

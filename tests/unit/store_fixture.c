@@ -1,6 +1,7 @@
 #include "tests/unit/store_fixture.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -131,17 +132,14 @@ void
 fixture_remove(struct fixture *f)
 {
 	struct dirent *e;
-	char path[512];
 	DIR *d;
 
 	if (f->store != NULL)
 		fixture_close(f); /* of a test that has failed */
 	d = opendir(f->directory);
 	must(d != NULL);
-	while ((e = readdir(d)) != NULL) {
-		snprintf(path, sizeof path, "%s/%s", f->directory, e->d_name);
-		unlink(path);
-	}
+	while ((e = readdir(d)) != NULL)
+		unlink(fixture_path(f, e->d_name));
 	closedir(d);
 	rmdir(f->directory);
 	uv_run(&f->loop, UV_RUN_DEFAULT);
@@ -216,13 +214,67 @@ fixture_wait_failed(struct fixture *f)
 }
 
 void
+fixture_put(struct fixture *f, const struct px_record *record)
+{
+	store_log(f->store, f->persisted + 1, record, 1);
+	fixture_wait_persisted(f, f->persisted + 1);
+}
+
+void
+fixture_put_lease(struct fixture *f, int64_t ms)
+{
+	fixture_put(f, &(struct px_record){.kind = PX_RECORD_LEASE, .length = span_ms(ms)});
+}
+
+const char *
+fixture_path(const struct fixture *f, const char *name)
+{
+	static char paths[2][512];
+	static int last;
+
+	last = !last;
+	snprintf(paths[last], sizeof paths[last], "%s/%s", f->directory, name);
+	return paths[last];
+}
+
+bool
+fixture_has(const struct fixture *f, const char *name)
+{
+	return access(fixture_path(f, name), F_OK) == 0;
+}
+
+void
+fixture_remove_file(struct fixture *f, const char *name)
+{
+	assert_int_equal(unlink(fixture_path(f, name)), 0);
+}
+
+void
+fixture_overwrite(struct fixture *f, const char *name, long offset, const void *bytes, size_t n)
+{
+	int fd = open(fixture_path(f, name), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+
+	assert_true(fd >= 0);
+	assert_int_equal(pwrite(fd, bytes, n, offset), n);
+	close(fd);
+}
+
+void
+fixture_refused(struct fixture *f, const char *reason)
+{
+	if (fixture_open(f))
+		fail_msg("opened, although: %s", reason);
+	if (strstr(f->why, reason) == NULL || strchr(f->why, '\n') != NULL)
+		fail_msg("\"%s\" does not say \"%s\"", f->why, reason);
+}
+
+void
 fixture_sql(struct fixture *f, const char *file, const char *sql)
 {
-	char path[512], *error = NULL;
+	char *error = NULL;
 	sqlite3 *handle;
 
-	snprintf(path, sizeof path, "%s/%s", f->directory, file);
-	must(sqlite3_open(path, &handle) == SQLITE_OK);
+	must(sqlite3_open(fixture_path(f, file), &handle) == SQLITE_OK);
 	if (sqlite3_exec(handle, sql, NULL, NULL, &error) != SQLITE_OK) {
 		fprintf(stderr, "%s: %s\n", sql, error);
 		must(!"SQL");
@@ -233,13 +285,11 @@ fixture_sql(struct fixture *f, const char *file, const char *sql)
 int64_t
 fixture_number(struct fixture *f, const char *file, const char *sql)
 {
-	char path[512];
 	sqlite3 *handle;
 	sqlite3_stmt *s;
 	int64_t number;
 
-	snprintf(path, sizeof path, "%s/%s", f->directory, file);
-	must(sqlite3_open(path, &handle) == SQLITE_OK);
+	must(sqlite3_open(fixture_path(f, file), &handle) == SQLITE_OK);
 	must(sqlite3_prepare_v2(handle, sql, -1, &s, NULL) == SQLITE_OK);
 	must(sqlite3_step(s) == SQLITE_ROW);
 	number = sqlite3_column_int64(s, 0);

@@ -48,7 +48,23 @@ void fixture_wait_saved(struct fixture *f, uint64_t applied);
 void fixture_wait_full(struct fixture *f, bool full);
 void fixture_wait_failed(struct fixture *f);
 
-/* Runs a statement on one of the store's files, from outside. */
+/* Logs a record behind all others, and waits until it is durable. */
+void fixture_put(struct fixture *f, const struct px_record *record);
+void fixture_put_lease(struct fixture *f, int64_t ms);
+
+/* ---- the files, from outside ---- */
+
+/* The path of one of them; the next call but one changes it. */
+const char *fixture_path(const struct fixture *f, const char *name);
+bool fixture_has(const struct fixture *f, const char *name);
+void fixture_remove_file(struct fixture *f, const char *name);
+/* Puts bytes into one of them, which is made where it is missing. */
+void fixture_overwrite(struct fixture *f, const char *name, long offset, const void *bytes,
+                       size_t n);
+/* Expects that the store can't be opened, and that the one line which tells why has this text. */
+void fixture_refused(struct fixture *f, const char *reason);
+
+/* Runs a statement on one of them. */
 void fixture_sql(struct fixture *f, const char *file, const char *sql);
 /* The number that a SELECT answers. */
 int64_t fixture_number(struct fixture *f, const char *file, const char *sql);

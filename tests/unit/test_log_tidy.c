@@ -34,23 +34,7 @@ __wrap_sqlite_end(struct sqlite_db *db, int rc)
 	return WORK_FAILED;
 }
 
-static int
-setup(void **state)
-{
-	(void)state;
-	fixture_make(&f);
-	return 0;
-}
-
-static int
-teardown(void **state)
-{
-	(void)state;
-	fixture_remove(&f);
-	return 0;
-}
-
-TEST_WITH(test_a_failure_while_idle_is_told, setup, teardown)
+TEST_ON(test_a_failure_while_idle_is_told, fixture_setup, fixture_teardown, &f)
 {
 	struct px_record trim = {.kind = PX_RECORD_TRIM, .slot = ENTRIES};
 

@@ -63,43 +63,9 @@ teardown(void **state)
 #define COPY_TEST(test) TEST_WITH(test, setup, teardown)
 
 static void
-open_started(struct fixture *fixture)
-{
-	if (!fixture_open(fixture))
-		fail_msg("%s", fixture->why);
-	fixture_start(fixture);
-}
-
-static bool
-there(struct fixture *fixture, const char *name)
-{
-	char path[256];
-
-	snprintf(path, sizeof path, "%s/%s", fixture->directory, name);
-	return access(path, F_OK) == 0;
-}
-
-static void
 move(const char *name, struct fixture *to, const char *new_name)
 {
-	char a[256], b[256];
-
-	snprintf(a, sizeof a, "%s/%s", f.directory, name);
-	snprintf(b, sizeof b, "%s/%s", to->directory, new_name);
-	assert_int_equal(rename(a, b), 0);
-}
-
-static void
-put(struct fixture *fixture, const char *name, const void *data, size_t len)
-{
-	char path[256];
-	FILE *file;
-
-	snprintf(path, sizeof path, "%s/%s", fixture->directory, name);
-	file = fopen(path, "w");
-	assert_non_null(file);
-	assert_int_equal(fwrite(data, 1, len, file), len);
-	fclose(file);
+	assert_int_equal(rename(fixture_path(&f, name), fixture_path(to, new_name)), 0);
 }
 
 /* Every node's contents say `applied`: a mixture would show. */
@@ -140,7 +106,7 @@ give_fetched(uint64_t applied)
 	struct copied c = {0};
 	char why[256] = "";
 
-	open_started(&f);
+	fixture_open_started(&f);
 	for (uint64_t slot = f.recovered.entries_n + 1; slot <= applied; slot++)
 		fixture_log(&f, slot, bytes_of("x"));
 	save_all(applied);
@@ -159,7 +125,7 @@ COPY_TEST(test_copied_while_written)
 {
 	struct copied c = {0}, second = {0};
 
-	open_started(&f);
+	fixture_open_started(&f);
 	for (uint64_t i = 1; i <= 8; i++)
 		fixture_log(&f, i, bytes_of("x"));
 	save_all(1);
@@ -179,7 +145,7 @@ COPY_TEST(test_copied_while_written)
 	assert_state(&other, c.applied);
 	fixture_close(&other);
 	fixture_close(&f);
-	assert_true(there(&f, "second.db")); /* the caller's */
+	assert_true(fixture_has(&f, "second.db")); /* the caller's */
 	assert_true(fixture_open(&f));
 	assert_state(&f, 8);
 	fixture_close(&f);
@@ -189,7 +155,7 @@ COPY_TEST(test_given_up)
 {
 	struct copied c[3] = {{0}};
 
-	open_started(&f);
+	fixture_open_started(&f);
 	fixture_log(&f, 1, bytes_of("x"));
 	save_all(1);
 	fixture_wait_saved(&f, 1);
@@ -199,9 +165,9 @@ COPY_TEST(test_given_up)
 	for (int i = 0; i < 3; i++)
 		assert_true(c[i].done);
 	assert_non_null(strstr(c[2].why, "abandoned"));
-	assert_int_equal(c[0].why[0] == '\0', there(&f, STORE_COPY));
+	assert_int_equal(c[0].why[0] == '\0', fixture_has(&f, STORE_COPY));
 	assert_true(fixture_open(&f)); /* what is left of it goes */
-	assert_false(there(&f, STORE_COPY));
+	assert_false(fixture_has(&f, STORE_COPY));
 	assert_state(&f, 1);
 	fixture_close(&f);
 }
@@ -210,12 +176,12 @@ COPY_TEST(test_nothing_to_copy)
 {
 	struct copied c = {0};
 
-	open_started(&f);
+	fixture_open_started(&f);
 	store_copy(f.store, STORE_COPY, on_copied, &c);
 	wait_copied(&c);
 	assert_int_equal(c.rc, RC_NODATA);
 	assert_non_null(strstr(c.why, "there is nothing to copy yet"));
-	assert_false(there(&f, STORE_COPY));
+	assert_false(fixture_has(&f, STORE_COPY));
 	fixture_close(&f);
 }
 
@@ -223,19 +189,19 @@ COPY_TEST(test_nothing_to_copy)
 COPY_TEST(test_installed)
 {
 	give_fetched(7);
-	assert_false(there(&other, STORE_FETCHED));
-	open_started(&other);
+	assert_false(fixture_has(&other, STORE_FETCHED));
+	fixture_open_started(&other);
 	assert_state(&other, 7);
 	assert_int_equal(other.recovered.applied, 7);
 	assert_int_equal(other.recovered.applied_origin.round, 2);
 	assert_int_equal(other.recovered.chosen, 7);
 	fixture_close(&other);
 	give_fetched(9);
-	open_started(&other);
+	fixture_open_started(&other);
 	assert_state(&other, 9);
-	assert_false(there(&other, "state.db.ready"));
+	assert_false(fixture_has(&other, "state.db.ready"));
 	fixture_close(&other);
-	open_started(&other);
+	fixture_open_started(&other);
 	assert_state(&other, 9);
 	fixture_close(&other);
 }
@@ -243,14 +209,14 @@ COPY_TEST(test_installed)
 COPY_TEST(test_older_is_not_installed)
 {
 	give_fetched(9);
-	open_started(&other);
+	fixture_open_started(&other);
 	fixture_close(&other);
 	fixture_remove(&f);
 	fixture_make(&f);
 	give_fetched(8);
-	open_started(&other);
+	fixture_open_started(&other);
 	assert_state(&other, 9);
-	assert_false(there(&other, "state.db.ready"));
+	assert_false(fixture_has(&other, "state.db.ready"));
 	fixture_close(&other);
 }
 
@@ -262,8 +228,8 @@ assert_not_ready(const char *reason)
 	assert_false(store_fetched_ready(other.directory, "test", why, sizeof why));
 	if (strstr(why, reason) == NULL || strchr(why, '\n') != NULL)
 		fail_msg("\"%s\" does not say \"%s\"", why, reason);
-	assert_false(there(&other, STORE_FETCHED));
-	assert_false(there(&other, "state.db.ready"));
+	assert_false(fixture_has(&other, STORE_FETCHED));
+	assert_false(fixture_has(&other, "state.db.ready"));
 }
 
 COPY_TEST(test_damaged_copy)
@@ -272,9 +238,9 @@ COPY_TEST(test_damaged_copy)
 
 	memset(garbage, 'x', sizeof garbage);
 	assert_not_ready("fetched.db");
-	put(&other, STORE_FETCHED, garbage, sizeof garbage);
+	fixture_overwrite(&other, STORE_FETCHED, 0, garbage, sizeof garbage);
 	assert_not_ready("fetched.db is damaged: not an SQLite database");
-	put(&other, STORE_FETCHED, "", 0);
+	fixture_overwrite(&other, STORE_FETCHED, 0, "", 0);
 	assert_not_ready("fetched.db: there is nothing in it");
 }
 
@@ -310,12 +276,12 @@ COPY_TEST(test_other_cell)
 
 COPY_TEST(test_unfinished_goes)
 {
-	put(&f, STORE_FETCHED, "half", 4);
-	put(&f, STORE_COPY, "half", 4);
-	put(&f, STORE_COPY "-journal", "half", 4);
+	fixture_overwrite(&f, STORE_FETCHED, 0, "half", 4);
+	fixture_overwrite(&f, STORE_COPY, 0, "half", 4);
+	fixture_overwrite(&f, STORE_COPY "-journal", 0, "half", 4);
 	assert_true(fixture_open(&f));
-	assert_false(there(&f, STORE_FETCHED));
-	assert_false(there(&f, STORE_COPY));
-	assert_false(there(&f, STORE_COPY "-journal"));
+	assert_false(fixture_has(&f, STORE_FETCHED));
+	assert_false(fixture_has(&f, STORE_COPY));
+	assert_false(fixture_has(&f, STORE_COPY "-journal"));
 	fixture_close(&f);
 }

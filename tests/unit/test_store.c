@@ -233,15 +233,12 @@ STORE_TEST(test_trim_jumps)
 static void
 put_mark(uint8_t replica, uint64_t incarnation, uint64_t slot)
 {
-	struct px_record r = {.kind = PX_RECORD_MARK,
-	                      .mark = {.replica = replica,
-	                               .incarnation = incarnation,
-	                               .start = UINT64_MAX - replica,
-	                               .ballot = {9, replica},
-	                               .slot = slot}};
-
-	store_log(f.store, f.persisted + 1, &r, 1);
-	fixture_wait_persisted(&f, f.persisted + 1);
+	fixture_put(&f, &(struct px_record){.kind = PX_RECORD_MARK,
+	                                    .mark = {.replica = replica,
+	                                             .incarnation = incarnation,
+	                                             .start = UINT64_MAX - replica,
+	                                             .ballot = {9, replica},
+	                                             .slot = slot}});
 }
 
 STORE_TEST(test_marks)
@@ -264,27 +261,18 @@ STORE_TEST(test_marks)
 	fixture_close(&f);
 }
 
-static void
-put_lease(int64_t ms)
-{
-	struct px_record r = {.kind = PX_RECORD_LEASE, .length = span_ms(ms)};
-
-	store_log(f.store, 1, &r, 1);
-	fixture_wait_persisted(&f, 1);
-}
-
 STORE_TEST(test_leases)
 {
 	fixture_open_started(&f);
-	put_lease(500);
-	put_lease(2000);
+	fixture_put_lease(&f, 500);
+	fixture_put_lease(&f, 2000);
 	fixture_close(&f);
 	fixture_open_started(&f); /* granted 2 s, then stopped: those may still stand */
 	assert_int_equal(span_to_ms(f.recovered.wait), 2000);
 	fixture_close(&f);
 	fixture_open_started(&f); /* the start between says nothing about them */
 	assert_int_equal(span_to_ms(f.recovered.wait), 2000);
-	put_lease(0);
+	fixture_put_lease(&f, 0);
 	fixture_close(&f);
 	fixture_open_started(&f); /* the last one recorded that none stands */
 	assert_int_equal(f.recovered.wait.ns, 0);
@@ -292,7 +280,7 @@ STORE_TEST(test_leases)
 	fixture_open_started(&f); /* which counts only for the next */
 	assert_int_equal(span_to_ms(f.recovered.wait), 2000);
 	for (int life = 0; life < 20; life++) {
-		put_lease(100 + life);
+		fixture_put_lease(&f, 100 + life);
 		fixture_close(&f);
 		fixture_open_started(&f);
 	}

@@ -42,13 +42,6 @@ payload_of(uint64_t slot)
 	return (struct bytes){bytes, slot % 10 == 0 ? sizeof bytes : 100};
 }
 
-static void
-put(const struct px_record *r)
-{
-	store_log(f.store, f.persisted + 1, r, 1);
-	fixture_wait_persisted(&f, f.persisted + 1);
-}
-
 /* Entries up to LAST, the state up to APPLIED, one of everything else. */
 static void
 make_store(uint64_t trim)
@@ -58,17 +51,19 @@ make_store(uint64_t trim)
 	f.others = true;
 	assert_true(fixture_open(&f));
 	fixture_start(&f);
-	put(&(struct px_record){.kind = PX_RECORD_PROMISE, .ballot = {5, 2}});
-	put(&(struct px_record){.kind = PX_RECORD_LEASE, .length = span_ms(WAIT_MS)});
-	put(&(struct px_record){.kind = PX_RECORD_MARK, .mark = {.replica = 2, .slot = 3}});
-	put(&(struct px_record){.kind = PX_RECORD_MARK, .mark = {.replica = 3, .slot = 4}});
+	fixture_put(&f, &(struct px_record){.kind = PX_RECORD_PROMISE, .ballot = {5, 2}});
+	fixture_put(&f, &(struct px_record){.kind = PX_RECORD_LEASE, .length = span_ms(WAIT_MS)});
+	fixture_put(&f,
+	            &(struct px_record){.kind = PX_RECORD_MARK, .mark = {.replica = 2, .slot = 3}});
+	fixture_put(&f,
+	            &(struct px_record){.kind = PX_RECORD_MARK, .mark = {.replica = 3, .slot = 4}});
 	f.persisted = 0;
 	for (uint64_t slot = 1; slot <= LAST; slot++)
 		fixture_log(&f, slot, payload_of(slot));
 	fixture_wait_persisted(&f, LAST);
 	fixture_save(&f, APPLIED, payload_of(APPLIED));
 	if (trim > 0)
-		put(&(struct px_record){.kind = PX_RECORD_TRIM, .slot = trim});
+		fixture_put(&f, &(struct px_record){.kind = PX_RECORD_TRIM, .slot = trim});
 	fixture_close(&f);
 }
 
@@ -120,15 +115,6 @@ static const struct expected whole = {.last = LAST,
                                       .wait_ms = WAIT_MS,
                                       .marks = 2};
 
-static bool
-there(const char *name)
-{
-	char path[256];
-
-	snprintf(path, sizeof path, "%s/%s", f.directory, name);
-	return access(path, F_OK) == 0;
-}
-
 static void
 damage_log(const char *sql)
 {
@@ -142,12 +128,12 @@ STORE_TEST(test_entries)
 
 	make_store(0);
 	check(e);
-	assert_false(there("log.db.damaged"));
+	assert_false(fixture_has(&f, "log.db.damaged"));
 	e.last = 29;
 	e.damaged = LAST;
 	damage_log("UPDATE entries SET payload = x'00' WHERE slot = 30");
 	check(e);
-	assert_true(there("log.db.damaged"));
+	assert_true(fixture_has(&f, "log.db.damaged"));
 	damage_log("UPDATE entries SET round = 4 WHERE slot = 30");
 	check(e);
 	damage_log("UPDATE entries SET origin_replica = 3 WHERE slot = 30");
@@ -190,7 +176,7 @@ STORE_TEST(test_applied_entries)
 	fixture_sql(&f, "log.db", "INSERT INTO entries VALUES (1, 2, 3, 4, 5, 6, 7, 8, 9, x'0a')");
 	e.trimmed = 8; /* below the base nothing is looked at */
 	check(e);
-	assert_false(there("log.db.damaged"));
+	assert_false(fixture_has(&f, "log.db.damaged"));
 }
 
 STORE_TEST(test_numbers)
@@ -240,54 +226,31 @@ STORE_TEST(test_no_table)
 	}
 }
 
-static void
-refused(const char *reason)
-{
-	if (fixture_open(&f))
-		fail_msg("opened, although: %s", reason);
-	if (strstr(f.why, reason) == NULL || strchr(f.why, '\n') != NULL)
-		fail_msg("\"%s\" does not say \"%s\"", f.why, reason);
-}
-
-static void
-remove_file(const char *name)
-{
-	char path[256];
-
-	snprintf(path, sizeof path, "%s/%s", f.directory, name);
-	assert_int_equal(unlink(path), 0);
-}
-
 STORE_TEST(test_vote_unknown)
 {
 	damage_log("UPDATE ballots SET round = 1; UPDATE ballots_again SET round = 1");
-	remove_file("marks");
-	refused("what this replica has promised can't be read any more; this replica has to be "
+	fixture_remove_file(&f, "marks");
+	fixture_refused(
+	    &f, "what this replica has promised can't be read any more; this replica has to be "
 	        "replaced: lsctl replica remove 1, then lsctl replica add");
 	damage_log("UPDATE incarnation SET number = 1000");
-	remove_file("marks");
-	refused("what this replica has promised");
+	fixture_remove_file(&f, "marks");
+	fixture_refused(&f, "what this replica has promised");
 	damage_log("DROP TABLE chosen");
-	remove_file("marks");
-	refused("what this replica has promised");
+	fixture_remove_file(&f, "marks");
+	fixture_refused(&f, "what this replica has promised");
 	damage_log("UPDATE ballots SET round = 1");
-	remove_file("marks");
+	fixture_remove_file(&f, "marks");
 	check(whole);
 }
 
 static void
-overwrite(const char *name, long offset, size_t n)
+fill(const char *name, long offset, size_t n)
 {
-	char path[256], garbage[65536];
-	FILE *file;
+	char garbage[4096];
 
 	memset(garbage, 'x', sizeof garbage);
-	snprintf(path, sizeof path, "%s/%s", f.directory, name);
-	file = fopen(path, "r+");
-	assert_non_null(file);
-	assert_int_equal(fseek(file, offset, SEEK_SET), 0);
-	assert_int_equal(fwrite(garbage, 1, n, file), n);
-	fclose(file);
+	fixture_overwrite(&f, name, offset, garbage, n);
 }
 
 /* Each page of log.db is overwritten, one at a time: either all entries are read, or the log says
@@ -296,17 +259,15 @@ STORE_TEST(test_log_pages)
 {
 	struct expected e = whole;
 	struct stat st;
-	char path[256];
 
 	make_store(0);
-	snprintf(path, sizeof path, "%s/log.db", f.directory);
-	assert_int_equal(stat(path, &st), 0);
+	assert_int_equal(stat(fixture_path(&f, "log.db"), &st), 0);
 	e.trimmed = e.last = APPLIED;
 	e.damaged = LAST;
 	e.wait_ms = LIMIT_LEASE_MAX_S * 1000;
 	for (long page = 0; page < st.st_size / 4096; page++) {
 		make_store(0);
-		overwrite("log.db", page * 4096, 4096);
+		fill("log.db", page * 4096, 4096);
 		assert_true(fixture_open(&f));
 		assert_int_equal(f.recovered.promised.round, 5);
 		if (f.recovered.damaged == 0) {
@@ -318,25 +279,25 @@ STORE_TEST(test_log_pages)
 		fixture_close(&f);
 	}
 	make_store(0);
-	overwrite("log.db", 0, 100);
+	fill("log.db", 0, 100);
 	e.marks = 0;
 	check(e);
 	make_store(0);
-	remove_file("log.db");
+	fixture_remove_file(&f, "log.db");
 	check(e);
 }
 
 STORE_TEST(test_marks_file)
 {
 	make_store(0);
-	overwrite("marks", 0, 4096);
+	fill("marks", 0, 4096);
 	check(whole);
 	make_store(0);
-	overwrite("marks", 0, 10);
+	fill("marks", 0, 10);
 	check(whole);
-	assert_false(there("log.db.damaged"));
+	assert_false(fixture_has(&f, "log.db.damaged"));
 	make_store(0);
-	remove_file("marks");
+	fixture_remove_file(&f, "marks");
 	check(whole);
 }
 
@@ -367,41 +328,36 @@ STORE_TEST(test_state)
 	for (size_t i = 0; i < sizeof damages / sizeof *damages; i++) {
 		damage_state(0, damages[i]);
 		check(again);
-		assert_true(there("state.db.damaged"));
+		assert_true(fixture_has(&f, "state.db.damaged"));
 		damage_state(8, damages[i]);
 		check(lost);
-		assert_true(there("state.db.damaged"));
+		assert_true(fixture_has(&f, "state.db.damaged"));
 	}
 	make_store(8);
-	overwrite("state.db", 4096, 4096);
+	fill("state.db", 4096, 4096);
 	check(lost);
 	make_store(8);
-	overwrite("state.db", 0, 16);
+	fill("state.db", 0, 16);
 	check(lost);
 	make_store(8);
-	remove_file("state.db");
+	fixture_remove_file(&f, "state.db");
 	check(lost);
 	make_store(0);
-	remove_file("state.db");
+	fixture_remove_file(&f, "state.db");
 	check(again);
 }
 
 /* An old copy, from before the trim. */
 STORE_TEST(test_old_state)
 {
-	char path[256], copy[256];
-
 	make_store(0);
-	snprintf(path, sizeof path, "%s/state.db", f.directory);
-	snprintf(copy, sizeof copy, "%s/saved", f.directory);
-	assert_int_equal(link(path, copy), 0);
-	assert_int_equal(unlink(path), 0);
+	assert_int_equal(rename(fixture_path(&f, "state.db"), fixture_path(&f, "saved")), 0);
 	assert_true(fixture_open(&f));
 	fixture_start(&f);
 	fixture_save(&f, 20, payload_of(20));
-	put(&(struct px_record){.kind = PX_RECORD_TRIM, .slot = 20});
+	fixture_put(&f, &(struct px_record){.kind = PX_RECORD_TRIM, .slot = 20});
 	fixture_close(&f);
-	assert_int_equal(rename(copy, path), 0);
+	assert_int_equal(rename(fixture_path(&f, "saved"), fixture_path(&f, "state.db")), 0);
 	if (!fixture_open(&f))
 		fail_msg("%s", f.why);
 	assert_true(f.recovered.state_lost);
@@ -422,7 +378,7 @@ STORE_TEST(test_found_again)
 	fixture_start(&f);
 	assert_int_equal(f.recovered.damaged, LAST);
 	assert_int_equal(log_db_last(&f.recovered), LAST - 1);
-	remove_file("marks"); /* log.db knows it, too */
+	fixture_remove_file(&f, "marks"); /* log.db knows it, too */
 	fixture_close(&f);
 	assert_true(fixture_open(&f));
 	fixture_start(&f);
@@ -449,7 +405,7 @@ STORE_TEST(test_covered)
 	fixture_start(&f);
 	assert_int_equal(f.recovered.damaged, 0);
 	assert_int_equal(f.recovered.applied, LAST + 2);
-	put(&(struct px_record){.kind = PX_RECORD_TRIM, .slot = LAST + 2});
+	fixture_put(&f, &(struct px_record){.kind = PX_RECORD_TRIM, .slot = LAST + 2});
 	fixture_close(&f);
 	assert_int_equal(fixture_number(&f, "log.db", "SELECT slot FROM missing"), 0);
 }
@@ -472,7 +428,8 @@ STORE_TEST(test_members_decide)
 	                        .marks = 2}); /* it knows of others */
 	damage_log("DELETE FROM marks; UPDATE entries SET payload = x'00' WHERE slot = 30");
 	f.others = false;
-	refused("log.db is damaged: entries row 30: checksum; the cell has to be restored from a "
+	fixture_refused(
+	    &f, "log.db is damaged: entries row 30: checksum; the cell has to be restored from a "
 	        "backup: lsctl restore");
 	f.others = true;
 	make_store(0);
@@ -484,7 +441,7 @@ STORE_TEST(test_members_decide)
 	store_state(f.store, APPLIED, &rows);
 	fixture_close(&f);
 	fixture_sql(&f, "log.db", "UPDATE entries SET payload = x'00' WHERE slot = 30");
-	refused("lsctl restore"); /* the last one of a cell that had more */
+	fixture_refused(&f, "lsctl restore"); /* the last one of a cell that had more */
 }
 
 /* ---- a mixture of old and new pages ---- */

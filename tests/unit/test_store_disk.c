@@ -109,15 +109,6 @@ teardown(void **state)
 
 #define DISK_TEST(test) TEST_WITH(test, setup, teardown)
 
-static const char *
-path_of(const char *name)
-{
-	static char path[256];
-
-	snprintf(path, sizeof path, "%s/%s", f.directory, name);
-	return path;
-}
-
 /* ---- no room ---- */
 
 enum { CHUNK = 64 * 1024, BIG = 200 * 1024 };
@@ -126,7 +117,7 @@ static void
 fill_disk(void)
 {
 	char *chunk = memory_zero(CHUNK, 1);
-	int fd = open(path_of("filler"), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+	int fd = open(fixture_path(&f, "filler"), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
 	size_t n = CHUNK;
 
 	assert_true(fd >= 0);
@@ -145,7 +136,7 @@ blocks_of(const char *name)
 {
 	struct stat st;
 
-	return stat(path_of(name), &st) == 0 ? (int64_t)st.st_blocks * 512 : -1;
+	return stat(fixture_path(&f, name), &st) == 0 ? (int64_t)st.st_blocks * 512 : -1;
 }
 
 /* Logs large entries until one finds no room in several attempts; its slot. */
@@ -193,7 +184,7 @@ DISK_TEST(test_reserve)
 	assert_true(blocks_of(RESERVE_FILE) < RESERVE_SIZE);
 	assert_int_equal(f.persisted, first - 1);
 	/* Room: what waited is written, and the reserve is made again. */
-	assert_int_equal(unlink(path_of("filler")), 0);
+	fixture_remove_file(&f, "filler");
 	fixture_wait_persisted(&f, first);
 	fixture_wait_full(&f, false);
 	assert_true(blocks_of(RESERVE_FILE) >= RESERVE_SIZE);
@@ -202,7 +193,7 @@ DISK_TEST(test_reserve)
 	fixture_close(&f); /* gives up what has no room */
 	assert_int_equal(f.fulls, 2);
 	assert_int_equal(f.persisted, stuck - 1);
-	assert_int_equal(unlink(path_of("filler")), 0);
+	fixture_remove_file(&f, "filler");
 	fixture_open_started(&f);
 	assert_int_equal(f.recovered.entries_n, stuck - 1);
 	assert_int_equal(f.recovered.damaged, 0);
@@ -222,7 +213,7 @@ DISK_TEST(test_start_on_a_full_disk)
 	fixture_wait_full(&f, true);
 	fixture_log(&f, 2, bytes_of("x"));
 	fixture_wait_persisted(&f, 2);
-	assert_int_equal(unlink(path_of("filler")), 0);
+	fixture_remove_file(&f, "filler");
 	fixture_wait_full(&f, false);
 	fixture_close(&f);
 }
@@ -249,7 +240,7 @@ hold(const char *name)
 {
 	sqlite3 *handle;
 
-	assert_int_equal(sqlite3_open(path_of(name), &handle), SQLITE_OK);
+	assert_int_equal(sqlite3_open(fixture_path(&f, name), &handle), SQLITE_OK);
 	assert_int_equal(sqlite3_exec(handle, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
 	return handle;
 }
@@ -315,7 +306,7 @@ remove_in_use(const char *name)
 	char reason[64];
 
 	begin_watched();
-	assert_int_equal(unlink(path_of(name)), 0);
+	fixture_remove_file(&f, name);
 	snprintf(reason, sizeof reason, "%s was removed while it was in use", name);
 	assert_noticed(reason);
 }
@@ -334,12 +325,9 @@ REMOVED_TEST(test_lock_removed, "lock")
 
 DISK_TEST(test_replaced)
 {
-	char from[256];
-
 	begin_watched();
-	snprintf(from, sizeof from, "%s", path_of("other"));
 	fixture_sql(&f, "other", "CREATE TABLE t (a)");
-	assert_int_equal(rename(from, path_of("state.db")), 0);
+	assert_int_equal(rename(fixture_path(&f, "other"), fixture_path(&f, "state.db")), 0);
 	assert_noticed("state.db was replaced while it was in use");
 }
 
@@ -360,7 +348,7 @@ DISK_TEST(test_damaged_while_running)
 	fixture_close(&f);
 	fixture_open_started(&f);
 	memset(garbage, 'x', sizeof garbage);
-	fd = open(path_of("log.db"), O_WRONLY | O_CLOEXEC);
+	fd = open(fixture_path(&f, "log.db"), O_WRONLY | O_CLOEXEC);
 	assert_true(fd >= 0);
 	for (off_t page = 1; page < lseek(fd, 0, SEEK_END) / 4096; page++)
 		assert_int_equal(pwrite(fd, garbage, sizeof garbage, page * 4096), 4096);
@@ -379,33 +367,24 @@ DISK_TEST(test_damaged_while_running)
 
 /* ---- leases ---- */
 
-static void
-put_lease(int64_t ms)
-{
-	struct px_record r = {.kind = PX_RECORD_LEASE, .length = span_ms(ms)};
-
-	store_log(f.store, f.persisted + 1, &r, 1);
-	fixture_wait_persisted(&f, f.persisted + 1);
-}
-
 /* No lease lasts as long as an incarnation that has been there for minutes. */
 DISK_TEST(test_old_leases_forgotten)
 {
 	fixture_open_started(&f);
-	put_lease(60000);
+	fixture_put_lease(&f, 60000);
 	fixture_close(&f);
 	fixture_open_started(&f);
-	put_lease(500);
+	fixture_put_lease(&f, 500);
 	fixture_close(&f);
 	fixture_open_started(&f);
 	assert_int_equal(span_to_ms(f.recovered.wait), 60000);
 	later_s = 59;
-	put_lease(500);
+	fixture_put_lease(&f, 500);
 	fixture_close(&f);
 	fixture_open_started(&f);
 	assert_int_equal(span_to_ms(f.recovered.wait), 60000);
 	later_s += 300;
-	put_lease(600);
+	fixture_put_lease(&f, 600);
 	fixture_close(&f);
 	fixture_open_started(&f);
 	assert_int_equal(span_to_ms(f.recovered.wait), 600);

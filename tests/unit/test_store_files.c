@@ -25,15 +25,6 @@ begin_anew(void)
 	fixture_make(&f);
 }
 
-static void
-assert_refused(const char *reason)
-{
-	if (fixture_open(&f))
-		fail_msg("opened, although: %s", reason);
-	if (strstr(f.why, reason) == NULL || strchr(f.why, '\n') != NULL)
-		fail_msg("\"%s\" does not say \"%s\"", f.why, reason);
-}
-
 STORE_TEST(test_in_use)
 {
 	char expected[64];
@@ -77,25 +68,13 @@ make_store(void)
 	fixture_close(&f);
 }
 
-static void
-remove_file(const char *name)
-{
-	char path[128];
-
-	snprintf(path, sizeof path, "%s/%s", f.directory, name);
-	assert_int_equal(unlink(path), 0);
-}
-
 static uint64_t
 sum_of_file(const char *name)
 {
-	char path[128];
 	uint8_t bytes[65536];
+	FILE *file = fopen(fixture_path(&f, name), "r");
 	size_t n;
-	FILE *file;
 
-	snprintf(path, sizeof path, "%s/%s", f.directory, name);
-	file = fopen(path, "r");
 	if (file == NULL)
 		return 0;
 	n = fread(bytes, 1, sizeof bytes, file);
@@ -118,7 +97,7 @@ assert_damage(const char *file, const char *sql, const char *reason)
 	fixture_sql(&f, file, sql);
 	for (int i = 0; i < DATA_FILES; i++)
 		sums[i] = sum_of_file(data_files[i]);
-	assert_refused(reason);
+	fixture_refused(&f, reason);
 	for (int i = 0; i < DATA_FILES; i++) {
 		if (sums[i] != sum_of_file(data_files[i]) && sums[i] != 0)
 			fail_msg("%s was changed after: %s", data_files[i], sql);
@@ -197,8 +176,8 @@ STORE_TEST(test_other_owner)
 	    store_open(f.directory, "other", 1, true, &tree, &recovered, f.why, sizeof f.why));
 	assert_string_equal(f.why, "log.db belongs to replica 1 of cell test, not to replica 1 of "
 	                           "cell other");
-	remove_file("log.db");
-	remove_file("marks");
+	fixture_remove_file(&f, "log.db");
+	fixture_remove_file(&f, "marks");
 	assert_null(
 	    store_open(f.directory, "other", 1, true, &tree, &recovered, f.why, sizeof f.why));
 	assert_string_equal(f.why, "state.db belongs to cell test, not to other");
@@ -213,51 +192,26 @@ STORE_TEST(test_one_ballot_copy_is_enough)
 	fixture_close(&f);
 }
 
-static void
-overwrite(const char *name, long offset, const char *bytes, size_t n)
-{
-	char path[128];
-	FILE *file;
-
-	snprintf(path, sizeof path, "%s/%s", f.directory, name);
-	file = fopen(path, "r+");
-	if (file == NULL)
-		file = fopen(path, "w");
-	assert_non_null(file);
-	fseek(file, offset, SEEK_SET);
-	fwrite(bytes, 1, n, file);
-	fclose(file);
-}
-
-static void
-empty_file(const char *name)
-{
-	char path[128];
-
-	snprintf(path, sizeof path, "%s/%s", f.directory, name);
-	assert_int_equal(truncate(path, 0), 0);
-}
-
 STORE_TEST(test_damaged_files)
 {
 	char garbage[4096];
 
 	memset(garbage, 'x', sizeof garbage);
 	make_store();
-	overwrite("state.db", 0, garbage, 100);
-	assert_refused("state.db is damaged: not an SQLite database");
+	fixture_overwrite(&f, "state.db", 0, garbage, 100);
+	fixture_refused(&f, "state.db is damaged: not an SQLite database");
 	begin_anew();
 	make_store();
-	overwrite("state.db", 4096, garbage, 4096);
-	assert_refused("state.db is damaged: ");
+	fixture_overwrite(&f, "state.db", 4096, garbage, 4096);
+	fixture_refused(&f, "state.db is damaged: ");
 	begin_anew();
 	make_store();
-	overwrite("marks", 3, "xxx", 3);
+	fixture_overwrite(&f, "marks", 3, "xxx", 3);
 	if (!fixture_open(&f)) /* one of its two lines is enough */
 		fail_msg("%s", f.why);
 	fixture_close(&f);
-	overwrite("marks", 0, garbage, 4096);
-	assert_refused("marks is damaged: checksum; remove it if log.db is known to be whole");
+	fixture_overwrite(&f, "marks", 0, garbage, 4096);
+	fixture_refused(&f, "marks is damaged: checksum; remove it if log.db is known to be whole");
 }
 
 /* Opens what the run directory says of the store with this id. */
@@ -301,16 +255,14 @@ age_run_mark(const char *id)
 static void
 age_mark(char id[17])
 {
-	char path[128], text[64];
-	FILE *health;
+	FILE *health = fopen(fixture_path(&f, "health"), "r");
+	char text[64];
 
-	snprintf(path, sizeof path, "%s/health", f.directory);
-	health = fopen(path, "r");
 	assert_non_null(health);
 	assert_int_equal(fscanf(health, "store %16[0-9a-f]\nfailed boot ", id), 1);
 	fclose(health);
-	overwrite("health", 0, text,
-	          (size_t)snprintf(text, sizeof text, "store %s\nfailed boot x: y\n", id));
+	fixture_overwrite(&f, "health", 0, text,
+	                  (size_t)snprintf(text, sizeof text, "store %s\nfailed boot x: y\n", id));
 }
 
 /* Nobody knows whether the disk has failed: as if it had, until the machine was started again. */
@@ -324,14 +276,14 @@ STORE_TEST(test_damaged_health)
 	for (int n = 0; n < 3; n++) {
 		make_store();
 		if (n < 2)
-			overwrite("health", 0, garbage, n == 0 ? 100 : sizeof garbage);
+			fixture_overwrite(&f, "health", 0, garbage, n == 0 ? 100 : sizeof garbage);
 		else
-			empty_file("health");
-		assert_refused(said);
-		assert_refused(said);
+			assert_int_equal(truncate(fixture_path(&f, "health"), 0), 0);
+		fixture_refused(&f, said);
+		fixture_refused(&f, said);
 		age_mark(id);
 		empty_run_mark(id); /* the other place */
-		assert_refused("this mark was damaged; restart the machine");
+		fixture_refused(&f, "this mark was damaged; restart the machine");
 		age_mark(id);
 		age_run_mark(id);
 		fixture_open_started(&f); /* which takes the mark back */
@@ -347,14 +299,14 @@ STORE_TEST(test_missing_files)
 	struct px_record trim = {.kind = PX_RECORD_TRIM, .slot = 4};
 
 	make_store();
-	remove_file("log.db");
-	assert_refused("log.db is missing, but incarnation 1 was begun");
-	remove_file("marks");
-	assert_refused("log.db is missing: it ends at slot 0, but state.db at 5");
+	fixture_remove_file(&f, "log.db");
+	fixture_refused(&f, "log.db is missing, but incarnation 1 was begun");
+	fixture_remove_file(&f, "marks");
+	fixture_refused(&f, "log.db is missing: it ends at slot 0, but state.db at 5");
 	begin_anew();
 
 	make_store();
-	remove_file("state.db"); /* all of it can be built again from the log */
+	fixture_remove_file(&f, "state.db"); /* all of it can be built again from the log */
 	assert_true(fixture_open(&f));
 	assert_int_equal(tree_applied(f.tree), 0);
 	fixture_close(&f);
@@ -364,21 +316,22 @@ STORE_TEST(test_missing_files)
 	fixture_open_started(&f);
 	store_log(f.store, 11, &trim, 1);
 	fixture_close(&f);
-	remove_file("state.db"); /* now it can't */
-	assert_refused("state.db is missing: it ends at slot 0, but log.db begins behind slot 4");
+	fixture_remove_file(&f, "state.db"); /* now it can't */
+	fixture_refused(&f,
+	                "state.db is missing: it ends at slot 0, but log.db begins behind slot 4");
 }
 
 /* A crash in the middle of the first start leaves any prefix of what it makes. */
 STORE_TEST(test_half_made)
 {
-	overwrite("log.db", 0, "", 0);
-	overwrite("state.db", 0, "", 0);
-	overwrite("health.new", 0, "store 12", 8);
-	overwrite("marks.new", 0, "inc", 3);
+	fixture_overwrite(&f, "log.db", 0, "", 0);
+	fixture_overwrite(&f, "state.db", 0, "", 0);
+	fixture_overwrite(&f, "health.new", 0, "store 12", 8);
+	fixture_overwrite(&f, "marks.new", 0, "inc", 3);
 	assert_true(fixture_open(&f));
 	assert_int_equal(f.recovered.incarnation, 1);
 	fixture_close(&f);
-	remove_file("state.db");
+	fixture_remove_file(&f, "state.db");
 	fixture_sql(&f, "state.db", "PRAGMA journal_mode = WAL");
 	assert_true(fixture_open(&f));
 	assert_int_equal(f.recovered.incarnation, 2);
@@ -387,15 +340,13 @@ STORE_TEST(test_half_made)
 
 STORE_TEST(test_private)
 {
-	char path[128];
 	struct stat st;
 
 	fixture_open_started(&f);
 	fixture_log_slots(&f, 1, 1);
 	fixture_wait_persisted(&f, 1);
 	for (int i = 0; i < DATA_FILES; i++) {
-		snprintf(path, sizeof path, "%s/%s", f.directory, data_files[i]);
-		assert_int_equal(stat(path, &st), 0);
+		assert_int_equal(stat(fixture_path(&f, data_files[i]), &st), 0);
 		assert_int_equal(st.st_mode & 07777, 0600);
 	}
 	fixture_close(&f);
