@@ -1,47 +1,23 @@
 /* The sending side of state transfer, on a clock that the test moves: the readers that a replica
- * serves, and the end of a transfer at any moment. The decisions of the fetching side stand in
- * tests/transcripts/state_fetch; whole transfers, with parts that are lost and damaged, run in the
- * simulator. */
-#include <stdlib.h>
+ * serves. The decisions of the fetching side stand in tests/transcripts/state_fetch; whole
+ * transfers, which end at any moment, run in the simulator. */
 #include <string.h>
 
-#include "cell/base/memory.h"
 #include "cell/base/must.h"
 #include "cell/server/state_sender.h"
 #include "cell/server/state_transfer.h"
 #include "cell/wire/codec.h"
 #include "tests/unit/unit.h"
 
-enum { REPLICAS = 3, READER = 3, STATE = LIMIT_PART * 5 + 1234, TURNS_MAX = 1000000 };
-
-/* A frame on its way. */
-struct letter {
-	struct letter *next;
-	uint8_t from, to;
-	struct bytes frame;
-};
-
-/* Replicas 1 and 2 have a state, the last one reads it. */
-struct end {
-	struct play *play;
-	uint8_t id;
-	struct state_transfer *transfer;
-};
+enum { STATE = LIMIT_PART * 5 + 1234, TURNS_MAX = 1000000 };
 
 struct play {
 	mono_t now;
 	struct server_io io;
-	struct end ends[REPLICAS];
-	struct state_sender *sender; /* alone, for readers that the test plays */
-	struct letter *first, **last;
-	uint8_t *state, *fetched;
-	size_t fetched_n;
-	bool is_fetched, checking; /* there is a beginning of a state; it is looked at */
-
-	int parts, made, ready_n;
-	mono_t made_at;    /* the copy that is being made; MONO_NEVER: none */
-	struct end *maker; /* NULL: `sender` */
-	int copies_n;      /* that are there */
+	struct state_sender *sender;
+	int made;
+	mono_t made_at; /* the copy that is being made; MONO_NEVER: none */
+	int copies_n;   /* that are there */
 	uint64_t randoms;
 };
 
@@ -54,7 +30,7 @@ struct play {
 		}                                              \
 	} while (0)
 
-/* ---- what they stand on ---- */
+/* ---- what it stands on ---- */
 
 static mono_t
 io_now(void *user, int64_t *wall_ns)
@@ -80,17 +56,16 @@ make_copy(void *user, int place)
 
 	must(mono_is_never(p->made_at)); /* one at a time */
 	must(place >= 0 && place < STATE_SENDER_MAX);
-	p->made_at = mono_add(p->now, span_ms(0));
+	p->made_at = p->now;
 }
 
 static const char *
 read_copy(void *user, int place, uint64_t offset, uint8_t *to, size_t n)
 {
-	struct play *p = user;
-
+	(void)user;
 	(void)place;
 	must(offset + n <= STATE);
-	memcpy(to, p->state + offset, n);
+	memset(to, 0, n);
 	return NULL;
 }
 
@@ -101,82 +76,11 @@ drop_copy(void *user, int place)
 	((struct play *)user)->copies_n--;
 }
 
-static const char *
-begin_fetch(void *user)
-{
-	struct play *p = user;
-
-	must(!p->is_fetched);
-	p->is_fetched = true;
-	p->fetched_n = 0;
-	return NULL;
-}
-
-static const char *
-write_fetch(void *user, uint64_t offset, struct bytes data)
-{
-	struct play *p = user;
-
-	must(p->is_fetched && offset == p->fetched_n && offset + data.len <= STATE);
-	memcpy(p->fetched + offset, data.data, data.len);
-	p->fetched_n += data.len;
-	return NULL;
-}
-
-static void
-check_fetch(void *user)
-{
-	((struct play *)user)->checking = true;
-}
-
+/* There is none. */
 static void
 drop_fetch(void *user)
 {
-	((struct play *)user)->is_fetched = false;
-}
-
-/* ---- the post ---- */
-
-static void
-post(struct play *p, uint8_t from, uint8_t to, struct bytes frame)
-{
-	struct letter *l = memory_zero(1, sizeof *l);
-
-	l->from = from;
-	l->to = to;
-	l->frame = bytes_copy(frame);
-	*p->last = l;
-	p->last = &l->next;
-}
-
-static void
-on_send(void *user, uint8_t replica, uint64_t conn, struct bytes frame)
-{
-	struct end *e = user;
-
-	assert_int_equal(conn, 0);
-	e->play->parts += wire_frame_code(frame) == MSG_state_part;
-	post(e->play, e->id, replica, frame);
-}
-
-static void
-deliver_first(struct play *p)
-{
-	struct letter *l = p->first;
-	struct end *to;
-
-	if (l == NULL)
-		return;
-	p->first = l->next;
-	if (p->first == NULL)
-		p->last = &p->first;
-	to = &p->ends[l->to - 1];
-	if (wire_frame_code(l->frame) == MSG_state_request)
-		p->maker = to;
-	if (to->transfer != NULL)
-		assert_true(state_transfer_peer(to->transfer, l->from, true, l->frame));
-	free((void *)l->frame.data);
-	free(l);
+	(void)user;
 }
 
 /* ---- the play ---- */
@@ -189,25 +93,7 @@ finish_copy(struct play *p)
 	p->made_at = MONO_NEVER;
 	p->made++;
 	p->copies_n++;
-	if (p->maker != NULL)
-		state_transfer_made(p->maker->transfer, RC_OK, 77, STATE, NULL);
-	else
-		state_sender_made(p->sender, RC_OK, 77, STATE, NULL);
-}
-
-static void
-finish_check(struct play *p)
-{
-	struct state_transfer *reader = p->ends[READER - 1].transfer;
-	const bool good = p->fetched_n == STATE && memcmp(p->fetched, p->state, STATE) == 0;
-
-	if (!p->checking)
-		return;
-	p->checking = false;
-	if (reader != NULL)
-		state_transfer_checked(reader, good ? NULL : "not what it was");
-	else if (!good)
-		p->is_fetched = false;
+	state_sender_made(p->sender, RC_OK, 77, STATE, NULL);
 }
 
 /* A moment passes. */
@@ -215,30 +101,9 @@ static void
 turn(struct play *p)
 {
 	p->now = mono_add(p->now, span_ms(1));
-	deliver_first(p);
 	finish_copy(p);
-	finish_check(p);
-	for (int i = 0; i < REPLICAS; i++) {
-		struct state_transfer *x = p->ends[i].transfer;
-
-		if (x != NULL && mono_reached(p->now, state_transfer_deadline(x)))
-			state_transfer_timeout(x, p->now);
-	}
-	if (p->sender != NULL && mono_reached(p->now, state_sender_deadline(p->sender)))
+	if (mono_reached(p->now, state_sender_deadline(p->sender)))
 		state_sender_timeout(p->sender, p->now);
-}
-
-static void
-on_begun(void *user, uint8_t replica)
-{
-	(void)user;
-	assert_int_equal(replica, READER);
-}
-
-static void
-on_ready(void *user)
-{
-	((struct end *)user)->play->ready_n++;
 }
 
 static void
@@ -247,97 +112,28 @@ start(struct play *p)
 	memset(p, 0, sizeof *p);
 	p->now = (mono_t){1000000000};
 	p->made_at = MONO_NEVER;
-	p->last = &p->first;
-	p->state = malloc(STATE);
-	p->fetched = malloc(STATE);
-	for (size_t i = 0; i < STATE; i++)
-		p->state[i] = (uint8_t)(i * 2654435761u >> 13);
 	p->io = (struct server_io){
 	    .now = io_now,
 	    .random = io_random,
-	    .copies = {make_copy, read_copy, drop_copy, begin_fetch, write_fetch, check_fetch,
-	               drop_fetch, p},
+	    .copies = {.make = make_copy,
+	               .read = read_copy,
+	               .drop = drop_copy,
+	               .drop_fetch = drop_fetch,
+	               .user = p},
 	    .user = p,
 	};
-	for (uint8_t i = 0; i < REPLICAS; i++) {
-		struct end *e = &p->ends[i];
-
-		e->play = p;
-		e->id = (uint8_t)(i + 1);
-		e->transfer =
-		    state_transfer_new(&(struct state_transfer_config){.io = &p->io,
-		                                                       .patience = span_ms(300),
-		                                                       .send = on_send,
-		                                                       .copy_begun = on_begun,
-		                                                       .ready = on_ready,
-		                                                       .user = e});
-	}
 }
 
-static void
-stop_end(struct end *e)
-{
-	state_transfer_free(e->transfer);
-	e->transfer = NULL;
-}
-
-/* Nothing is left but a state that is whole, or is being checked. */
 static void
 end(struct play *p)
 {
-	stop_end(&p->ends[READER - 1]);
-	while (p->first != NULL)
-		deliver_first(p);
-	assert_true(!p->is_fetched || p->ready_n > 0 || p->checking);
 	UNTIL(p, mono_is_never(p->made_at)); /* a copy that was begun */
-	for (int i = 0; i < REPLICAS; i++)
-		stop_end(&p->ends[i]);
 	if (p->sender != NULL)
 		state_sender_free(p->sender);
 	assert_int_equal(p->copies_n, 0);
-	free(p->state);
-	free(p->fetched);
 }
 
-/* The reader's state is at `applied`, and replica `from` has another one (0: it needs none). */
-static void
-need(struct play *p, uint8_t from, uint64_t applied)
-{
-	state_transfer_need(p->ends[READER - 1].transfer, from, applied);
-}
-
-/* ---- fetching ---- */
-
-/* Wherever it is stopped, nothing is left. */
-TEST(test_stopped)
-{
-	struct play p;
-
-	for (int i = 0; i <= 6; i++) {
-		start(&p);
-		need(&p, 1, 0);
-		UNTIL(&p, p.parts >= i);
-		end(&p);
-	}
-}
-
-/* A replica that was removed gets nothing; its answers count. */
-TEST(test_a_removed_replica)
-{
-	struct buffer request = BUFFER(64);
-	struct play p;
-
-	start(&p);
-	wire_put_frame(&request, &(struct message){.code = MSG_state_request});
-	assert_true(state_transfer_peer(p.ends[0].transfer, 2, false, buffer_view(&request)));
-	assert_null(p.first);
-	UNTIL(&p, (need(&p, 1, 0), p.parts == 1 && p.first != NULL));
-	UNTIL(&p, p.first->from == 1);
-	state_transfer_peer(p.ends[READER - 1].transfer, 1, false, p.first->frame);
-	assert_int_equal(p.fetched_n, LIMIT_PART);
-	buffer_free(&request);
-	end(&p);
-}
+/* ---- administrators ---- */
 
 static struct msg_state_refused refused_client;
 
@@ -403,7 +199,6 @@ on_answer(void *user, struct state_sender_reader reader, const struct message *m
 static struct state_sender *
 start_sender(struct play *p, int64_t soon_ms)
 {
-	p->maker = NULL;
 	p->sender = state_sender_new(&(
 	    struct state_sender_config){.io = &p->io, .send = on_answer, .soon = span_ms(soon_ms)});
 	return p->sender;
