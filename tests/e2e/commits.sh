@@ -110,18 +110,6 @@ case_a_reader_keeps_its_version() {
 	is "$(tr -d b < "$d/f" | wc -c)" 0
 }
 
-case_a_lock_renews_the_snapshot() {
-	echo 1 > "$d/f"
-	exec 9<> "$d/f"
-	read -r x <&9
-	echo 2 > "$d/f"
-	exec 8<> "$d/f"
-	flock 8
-	read -r x <&8
-	is "$x" 2
-	exec 8>&- 9>&-
-}
-
 case_compare_and_swap_loses() {
 	echo base > "$d/f"
 	python3 - "$d/f" <<-'P'
@@ -137,18 +125,6 @@ case_compare_and_swap_loses() {
 		except OSError as e:
 		    assert e.errno == errno.ECANCELED, e
 		assert open(sys.argv[1]).read() == "Aase\n"
-	P
-}
-
-case_the_first_commit_after_truncation_is_unconditional() {
-	echo base > "$d/f"
-	python3 - "$d/f" <<-'P'
-		import os, sys
-		a = os.open(sys.argv[1], os.O_WRONLY | os.O_TRUNC)
-		open(sys.argv[1], "w").write("between")
-		os.write(a, b"last")
-		os.close(a)
-		assert open(sys.argv[1]).read() == "last"
 	P
 }
 
@@ -209,23 +185,6 @@ case_a_truncation_beside_other_descriptors() {
 	is "$(cat "$d/f")" x
 }
 
-case_truncation_by_name_joins_the_writes() {
-	python3 - "$d/f" <<-'P'
-		import os, sys
-		path = sys.argv[1]
-		fd = os.open(path, os.O_RDWR | os.O_CREAT)
-		os.write(fd, b"a" * 1024)
-		os.truncate(path, 256)
-		assert os.stat(path).st_size == 256
-		assert os.pread(fd, 1024, 0) == b"a" * 256
-		os.truncate(path, 512)
-		assert os.stat(path).st_size == os.fstat(fd).st_size == 512
-		assert os.pread(fd, 1024, 256) == bytes(256)
-		os.close(fd)
-		assert open(path, "rb").read() == b"a" * 256 + bytes(256)
-	P
-}
-
 case_flags_of_single_writes() {
 	python3 - "$d/f" <<-'P'
 		import fcntl, os, sys
@@ -247,61 +206,12 @@ case_flags_of_single_writes() {
 	P
 }
 
-case_times_of_a_dirty_file() {
-	python3 - "$d/f" <<-'P'
-		import os, sys
-		fd = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT)
-		os.write(fd, b"x")
-		os.utime(fd, ns=(5, 5))
-		assert os.fstat(fd).st_mtime_ns == 5
-		os.close(fd)
-		assert os.stat(sys.argv[1]).st_mtime_ns == 5
-		fd = os.open(sys.argv[1], os.O_RDWR)
-		os.write(fd, b"y")
-		os.utime(fd, ns=(7, 7))
-		os.write(fd, b"z")
-		assert os.fstat(fd).st_mtime_ns != 7
-		os.close(fd)
-		assert os.stat(sys.argv[1]).st_mtime_ns > 7
-	P
-}
-
 case_an_unlock_commits_first() {
 	echo old > "$d/f"
 	exec 9<> "$d/f"
 	flock 9
 	echo new >&9
 	flock -u 9
-	is "$(cat "$d/f")" new
-	exec 9>&-
-}
-
-case_rename_commits_first() {
-	python3 - "$d" <<-'P'
-		import os, sys
-		d = sys.argv[1]
-		fd = os.open(d + "/tmp", os.O_WRONLY | os.O_CREAT)
-		os.write(fd, b"contents")
-		os.rename(d + "/tmp", d + "/f")
-		assert open(d + "/f").read() == "contents"
-		os.write(fd, b" and more")
-		os.close(fd)
-		assert open(d + "/f").read() == "contents and more"
-	P
-}
-
-case_rename_keeps_the_targets_identity() {
-	echo old > "$d/f"
-	echo new > "$d/g"
-	local instance before
-	instance=$(attribute instance "$d/f")
-	before=$(generation "$d/f")
-	exec 9<> "$d/f"
-	flock 9
-	mv -f "$d/g" "$d/f"
-	is "$(attribute instance "$d/f")" "$instance"
-	is "$(generation "$d/f")" $((before + 1))
-	is "$(attribute lock "$d/f")" exclusive
 	is "$(cat "$d/f")" new
 	exec 9>&-
 }
@@ -354,18 +264,6 @@ case_times_before_1970() {
 	is "$(stat -c %.2Y "$d/f")" -1.75
 	touch -d '1901-12-13 20:45:52 UTC' "$d/f"
 	is "$(stat -c %.2Y "$d/f")" -2147483648.00
-}
-
-case_mtime_grows_with_every_version() {
-	local before after i
-	echo 0 > "$d/f"
-	before=$(stat -c %.9Y "$d/f")
-	for i in 1 2 3; do
-		echo $i > "$d/f"
-		after=$(stat -c %.9Y "$d/f")
-		[[ $after > $before ]]
-		before=$after
-	done
 }
 
 case_checksum_is_that_of_the_contents() {
@@ -463,36 +361,6 @@ case_many_readers_share_their_memory() {
 		now = int(status.split("VmRSS:")[1].split()[0])
 		print("KiB: %s, with 2,000 readers %d" % (sys.argv[2], now))
 		assert now - int(sys.argv[2]) < 65536 # 512 MiB when each has his own
-	P
-}
-
-case_holes_are_zeros() {
-	python3 - "$d/f" <<-'P'
-		import os, sys
-		fd = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT)
-		os.pwrite(fd, b"x", 1000)
-		os.close(fd)
-		assert open(sys.argv[1], "rb").read() == bytes(1000) + b"x"
-	P
-}
-
-case_python_open_and_replace() {
-	python3 - "$d" <<-'P'
-		import os, sys
-		d = sys.argv[1]
-		with open(d + "/f", "w") as f: f.write("one")
-		with open(d + "/f", "a") as f: f.write(" two")
-		with open(d + "/f", "r+") as f:
-		    assert f.read() == "one two"
-		    f.seek(0); f.write("ONE"); f.truncate(3)
-		assert open(d + "/f").read() == "ONE"
-		try:
-		    open(d + "/f", "x"); sys.exit("exclusive creation over a file")
-		except FileExistsError: pass
-		with open(d + "/new", "w") as f: f.write("replaced")
-		os.replace(d + "/new", d + "/f")
-		assert open(d + "/f").read() == "replaced"
-		assert sorted(os.listdir(d)) == ["f"]
 	P
 }
 

@@ -225,7 +225,8 @@ case_fork_shares_the_lock() {
 	is "$(attribute lock "$d/f")" free
 }
 
-case_shells_count_under_flock() {
+# count READ: eight shells count in $d/f, and each reads the number by that function.
+count() {
 	echo 0 > "$d/f"
 	local i jobs=
 	for i in 1 2 3 4 5 6 7 8; do
@@ -233,7 +234,7 @@ case_shells_count_under_flock() {
 			for _ in $(seq 25); do
 				exec 9<> "$d/f"
 				flock 9
-				read -r x <&9
+				"$1"
 				echo $((x + 1)) > "$d/f"
 				exec 9>&-
 			done
@@ -243,25 +244,11 @@ case_shells_count_under_flock() {
 	wait $jobs
 	is "$(cat "$d/f")" 200
 }
+by_descriptor() { read -r x <&9; }
+by_name() { read -r x < "$d/f"; }
 
-case_shells_count_by_name_under_flock() {
-	echo 0 > "$d/f"
-	local i jobs=
-	for i in 1 2 3 4 5 6 7 8; do
-		(
-			for _ in $(seq 25); do
-				exec 9<> "$d/f"
-				flock 9
-				read -r x < "$d/f"
-				echo $((x + 1)) > "$d/f"
-				exec 9>&-
-			done
-		) &
-		jobs="$jobs $!"
-	done
-	wait $jobs
-	is "$(cat "$d/f")" 200
-}
+case_shells_count_under_flock() { count by_descriptor; }
+case_shells_count_by_name_under_flock() { count by_name; }
 
 case_count_on_one_descriptor() {
 	limit 60 "$TOOLS/stress" count "$d/f" 8 100

@@ -71,12 +71,12 @@ case_the_standby_falls_silent() {
 	heal
 }
 
-# What sends and does not receive: at most one lease of a master at a time, and it gives up.
-case_the_master_receives_nothing() {
+# another_takes_over FAULT...: there is another master, and writes go on.
+another_takes_over() {
 	local old
 	old=$(master)
 	steadily "$m1"
-	lose "$(others "r$old" c1 c2)" "r$old"
+	"$@"
 	wait_until "another master" new_master "$old"
 	goes_on
 	heal
@@ -84,46 +84,53 @@ case_the_master_receives_nothing() {
 	paused 8000
 }
 
-# What receives and can't send.
-case_the_master_is_not_heard() {
-	local old
-	old=$(master)
+# nothing_stops CHECK FAULT...: writes go on, and the check holds meanwhile.
+nothing_stops() {
 	steadily "$m1"
-	lose "r$old" $(others "r$old" c1 c2)
-	wait_until "another master" new_master "$old"
+	"${@:2}"
 	goes_on
+	goes_on
+	$1
 	heal
 	wait_until "all are in step" in_step_under_load
 	paused 8000
+}
+is_master() { is "$(master)" "$1"; }
+
+# What sends and does not receive: at most one lease of a master at a time, and it gives up.
+case_the_master_receives_nothing() {
+	local old
+	old=r$(master)
+	another_takes_over lose "$(others "$old" c1 c2)" "$old"
+}
+
+# What receives and can't send.
+case_the_master_is_not_heard() {
+	local old
+	old=r$(master)
+	# shellcheck disable=SC2046 # words
+	another_takes_over lose "$old" $(others "$old" c1 c2)
 }
 
 # A follower that hears nobody stands for election in vain: the others have given their lease.
 case_a_follower_receives_nothing() {
 	local old follower
 	old=$(master)
-	follower=$((old % 3 + 1))
-	steadily "$m1"
-	lose "$(others "r$follower" c1 c2)" "r$follower"
-	goes_on
-	goes_on
-	is "$(master)" "$old"
-	heal
-	wait_until "all are in step" in_step_under_load
-	paused 8000
+	follower=r$((old % 3 + 1))
+	nothing_stops "is_master $old" lose "$(others "$follower" c1 c2)" "$follower"
 }
 
 # Two replicas don't reach each other, the third one both: somebody is master, and goes on.
 case_a_bridge_between_two() {
-	local old other
+	local old
 	old=$(master)
-	other=$((old % 3 + 1))
-	steadily "$m1"
-	part "r$old" "r$other"
-	goes_on
-	goes_on
-	heal
-	wait_until "all are in step" in_step_under_load
-	paused 8000
+	nothing_stops has_master part "r$old" "r$((old % 3 + 1))"
+}
+
+# reads_late: in the background, what the first mount shows sooner or later.
+reads_late() {
+	: > "$work/read"
+	limit 20 cat "$m1/f" >> "$work/read" &
 }
 
 # The minority side: no write, no read of what may be old; calls wait and go on when it is healed.
@@ -135,7 +142,7 @@ case_a_minority_waits() {
 	is "$(cat "$m1/f")" old
 	isolate "r$follower" c1
 	limit 20 bash -c "echo new > '$m2/f'"
-	limit 20 cat "$m1/f" > "$work/read" &
+	reads_late
 	reader=$!
 	steadily "$m2"
 	goes_on
@@ -154,7 +161,7 @@ case_a_mount_is_cut_off() {
 	is "$(cat "$m1/f")" old
 	isolate c1
 	limit 15 bash -c "echo new > '$m2/f'"
-	limit 20 cat "$m1/f" > "$work/read" &
+	reads_late
 	reader=$!
 	is "$(cat "$m2/f")" new
 	is "$(cat "$work/read")" ""
