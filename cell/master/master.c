@@ -59,7 +59,6 @@ clear(struct master *m)
 	m_lowered_end(m);
 	m_mark_clear(m);
 	must(RB_EMPTY(&m->queues.by_node) && RB_EMPTY(&m->queues.waiters));
-	must(RB_EMPTY(&m->usages));
 	must(RB_EMPTY(&m->watches.nodes) && TAILQ_EMPTY(&m->events.waiting));
 	must(TAILQ_EMPTY(&m->queues.touched) && RB_EMPTY(&m->timers.by_time));
 	must(TAILQ_EMPTY(&m->order.runnable) && TAILQ_EMPTY(&m->order.behind_barrier));
@@ -75,6 +74,7 @@ master_free(struct master *m)
 	while ((c = RB_ROOT(&m->connections.by_id)) != NULL)
 		m_connection_free(m, c);
 	clear(m);
+	must(RB_EMPTY(&m->usages));
 	m_proposals_free(m);
 	sodium_memzero(m, sizeof *m);
 	free(m);

@@ -30,6 +30,7 @@ master_connected(struct master *m, uint64_t conn, struct bytes principal, struct
 	c->principal = bytes_copy(principal);
 	c->key = bytes_copy(key);
 	must(RB_INSERT(m_connection_tree, &m->connections.by_id, c) == NULL);
+	m_usage_connect(m, c);
 }
 
 static void
@@ -191,6 +192,7 @@ void
 m_connection_free(struct master *m, struct m_connection *c)
 {
 	m_connection_detach(m, c);
+	m_usage_disconnect(m, c);
 	RB_REMOVE(m_connection_tree, &m->connections.by_id, c);
 	free((void *)c->principal.data);
 	free((void *)c->key.data);

@@ -12,10 +12,11 @@ struct m_session;
 struct m_connection {
 	RB_ENTRY(m_connection) link;
 	uint64_t id;
-	struct bytes principal;    /* of the client; owned, and so is */
-	struct bytes key;          /* the key that has proved it; empty: this process vouches */
-	struct m_session *session; /* that is open on it; NULL: none */
-	uint64_t ended;            /* the session that was open on it and has ended; 0: none */
+	struct bytes principal;        /* of the client; owned, and so is */
+	struct bytes key;              /* the key that has proved it; empty: this process vouches */
+	struct principal_usage *usage; /* of the principal, NULL: it has none */
+	struct m_session *session;     /* that is open on it; NULL: none */
+	uint64_t ended;                /* the session that was open on it and has ended; 0: none */
 	bool left; /* its session is another master's: later frames for that are ignored */
 	struct connection_opening opening;
 	struct connection_keepalive keepalive;

@@ -22,32 +22,62 @@ find(struct master *m, struct bytes principal)
 	return RB_FIND(principal_usages, &m->usages, &like);
 }
 
-void
-m_usage_join(struct master *m, struct m_session *s, struct bytes principal)
+static struct principal_usage *
+find_or_add(struct master *m, struct bytes principal)
 {
 	struct principal_usage *u = find(m, principal);
 
-	if (u == NULL) {
-		u = memory_zero(1, sizeof *u);
-		u->principal = bytes_copy(principal);
-		must(RB_INSERT(principal_usages, &m->usages, u) == NULL);
-	}
-	u->sessions++;
-	s->usage = u;
+	if (u != NULL)
+		return u;
+	u = memory_zero(1, sizeof *u);
+	u->principal = bytes_copy(principal);
+	must(RB_INSERT(principal_usages, &m->usages, u) == NULL);
+	return u;
+}
+
+static void
+drop_unused(struct master *m, struct principal_usage *u)
+{
+	must(u->sessions > 0 || (u->waiters == 0 && u->requests == 0));
+	if (u->connections > 0 || u->sessions > 0)
+		return;
+	RB_REMOVE(principal_usages, &m->usages, u);
+	free((void *)u->principal.data);
+	free(u);
+}
+
+void
+m_usage_connect(struct master *m, struct m_connection *c)
+{
+	if (c->principal.len == 0)
+		return;
+	c->usage = find_or_add(m, c->principal);
+	c->usage->connections++;
+}
+
+void
+m_usage_disconnect(struct master *m, struct m_connection *c)
+{
+	if (c->usage == NULL)
+		return;
+	c->usage->connections--;
+	drop_unused(m, c->usage);
+	c->usage = NULL;
+}
+
+void
+m_usage_join(struct master *m, struct m_session *s, struct bytes principal)
+{
+	s->usage = find_or_add(m, principal);
+	s->usage->sessions++;
 }
 
 void
 m_usage_part(struct master *m, struct m_session *s)
 {
-	struct principal_usage *u = s->usage;
-
+	s->usage->sessions--;
+	drop_unused(m, s->usage);
 	s->usage = NULL;
-	if (--u->sessions > 0)
-		return;
-	must(u->waiters == 0 && u->requests == 0);
-	RB_REMOVE(principal_usages, &m->usages, u);
-	free((void *)u->principal.data);
-	free(u);
 }
 
 bool
@@ -123,11 +153,13 @@ m_usage_limits(const struct master *m, struct bytes only, struct limit_row rows[
 	rows[0] = limit_row("sessions", "count", LIMIT_PRINCIPAL_SESSIONS, only);
 	rows[1] = limit_row("waiters", "count", LIMIT_PRINCIPAL_WAITERS, only);
 	rows[2] = limit_row("request_bytes", "bytes", LIMIT_PRINCIPAL_WINDOW, only);
+	rows[3] = limit_row("connections", "count", LIMIT_PRINCIPAL_CONNECTIONS, only);
 	RB_FOREACH(u, principal_usages, (struct principal_usages *)&m->usages) {
 		if (only.len > 0 && !bytes_equal(only, u->principal))
 			continue;
 		count_for(&rows[0], u, u->sessions);
 		count_for(&rows[1], u, u->waiters);
 		count_for(&rows[2], u, u->window);
+		count_for(&rows[3], u, u->connections);
 	}
 }

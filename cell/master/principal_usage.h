@@ -1,6 +1,6 @@
 /* The sessions, waiters and unanswered requests of a principal have limits together, beside the
  * limits of each session: so that a principal with many sessions cannot fill the master's memory.
- */
+ * Its connections have one, too, which the server holds (LIMIT_PRINCIPAL_CONNECTIONS). */
 #ifndef LSFS_MASTER_PRINCIPAL_USAGE_H
 #define LSFS_MASTER_PRINCIPAL_USAGE_H
 
@@ -10,14 +10,15 @@
 #include "cell/wire/types.h"
 
 struct master;
+struct m_connection;
 struct m_session;
 
-enum { USAGE_LIMITS = 3 };
+enum { USAGE_LIMITS = 4 };
 
 struct principal_usage {
 	RB_ENTRY(principal_usage) link;
 	struct bytes principal; /* owned */
-	size_t sessions;
+	size_t connections, sessions;
 	size_t waiters;          /* for locks */
 	size_t requests, window; /* without a reply, and their bytes */
 };
@@ -27,6 +28,10 @@ RB_HEAD(principal_usages, principal_usage);
 /* How near the limits are: of each the principal that is nearest to it, or only the named one. Its
  * name is a view. */
 void m_usage_limits(const struct master *m, struct bytes only, struct limit_row rows[USAGE_LIMITS]);
+/* Counts a connection that begins; one of no principal is not counted. */
+void m_usage_connect(struct master *m, struct m_connection *c);
+/* Counts it no longer. */
+void m_usage_disconnect(struct master *m, struct m_connection *c);
 /* Counts a session, whose record begins. */
 void m_usage_join(struct master *m, struct m_session *s, struct bytes principal);
 /* Counts it no longer. Nothing of it is counted any more. */

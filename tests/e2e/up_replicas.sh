@@ -81,6 +81,7 @@ case_verdict_and_limits() {
 	is "$(grep -cE '^clients +replica [123] +[0-9]+ +[0-9]+ ' "$work/out")" 3
 	is "$(grep -cE '^log_bytes +replica [123] ' "$work/out")" 3
 	grep -qE '^sessions +principal admin +1 +1024 count +0\.1$' "$work/out"
+	grep -qE '^connections +principal admin +[1-9] +3072 count +0\.[0-3]$' "$work/out"
 	grep -qE '^waiters +any principal +0 +65536 count +0\.0$' "$work/out"
 	exec 9<> "$m/f"
 	flock 9
