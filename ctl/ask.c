@@ -171,6 +171,14 @@ on_closed(void *user, uint64_t conn, const char *why)
 	give_up(a, i, why ? why : "it closed the connection");
 }
 
+static void
+describe_failure(const struct asking *a, int i, char why[256])
+{
+	const struct cell_file_replica *r = &a->cell_file->replicas[i];
+
+	snprintf(why, 256, "replica %d at %.64s: %s", r->id, r->address, a->why[i]);
+}
+
 /* ---- asking ---- */
 
 static int
@@ -314,7 +322,8 @@ answers_master(const struct answer *answers, int n)
 struct found_members {
 	uint64_t version;
 	struct cell_file_replica list[LIMIT_REPLICAS];
-	int n; /* 0: no replica has answered */
+	int n;         /* 0: no replica has answered */
+	char why[256]; /* the reason for which a replica has refused us; empty: none has */
 };
 
 /* Keeps the newest list: a replica that was partitioned off may send an old one. */
@@ -363,7 +372,11 @@ ask_members_of(const struct cell_file *cell_file, const struct noise_pair *key,
 	    .user = found,
 	};
 
-	return ask(&a, key, -1);
+	if (!ask(&a, key, -1))
+		return false;
+	if (a.refused)
+		describe_failure(&a, a.refuser, found->why);
+	return true;
 }
 
 static bool
@@ -392,8 +405,10 @@ ask_members(struct cell_file *cell_file, const struct noise_pair *key)
 		if (!ask_members_of(&at, key, &found))
 			return false;
 	} while (found.n == 0 && ++time < srv.n);
+	if (found.n == 0 && found.why[0] != '\0')
+		log_error("the cell does not answer: %s", found.why);
 	if (found.n == 0)
-		return true;
+		return found.why[0] == '\0';
 	memcpy(cell_file->replicas, found.list, sizeof found.list);
 	cell_file->replicas_n = found.n;
 	cell_file->version = found.version;
@@ -480,14 +495,6 @@ struct search {
 	char why[256]; /* the reason why the question is not answered yet */
 };
 
-static void
-keep_why(struct search *s, const struct asking *a, int i)
-{
-	const struct cell_file_replica *r = &a->cell_file->replicas[i];
-
-	snprintf(s->why, sizeof s->why, "replica %d at %.64s: %s", r->id, r->address, a->why[i]);
-}
-
 /* False after a line. */
 static bool
 find_master(struct search *s, const struct cell_file *cell_file, const struct noise_pair *key)
@@ -510,7 +517,7 @@ find_master(struct search *s, const struct cell_file *cell_file, const struct no
 		s->heard = clock_now();
 		snprintf(s->why, sizeof s->why, "no replica is master");
 	} else {
-		keep_why(s, &a, a.refuser);
+		describe_failure(&a, a.refuser, s->why);
 	}
 	return true;
 }
@@ -552,7 +559,7 @@ search(struct search *s, const struct cell_file *cell_file, const struct noise_p
 		if (q->answered)
 			return true;
 		if (s->master >= 0)
-			keep_why(s, &a, s->master);
+			describe_failure(&a, s->master, s->why);
 		pause_ms(AGAIN_MS);
 	} while (!is_time_over(s, deadline));
 	log_error("the cell does not answer: %s", s->why);

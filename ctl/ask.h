@@ -48,7 +48,8 @@ int answers_master(const struct answer *answers, int n);
 /* Replaces the replicas in *cell_file by the cell's members according to the newest list that a
  * replica sends; unchanged when none answers. They are asked at the addresses in the file, or at
  * those of its `srv`, which has no meaning any more once one has answered. False after an error
- * message when no replica could be asked. */
+ * message when no replica could be asked, or none answers and one refuses: the cell does not know
+ * the key, or it is another cell. */
 bool ask_members(struct cell_file *cell_file, const struct noise_pair *key);
 
 /* Asks all replicas for the settings; calls `take` with each answer whose state is no older than

@@ -17,8 +17,9 @@ void doctor_add(json_t *findings, const char *object, const char *todo, const ch
 int doctor_mounts(json_t *findings, const char *path, json_t *cells);
 
 /* Looks at the cell of the cell file `file`: its replicas and their clocks, its limits, and whether
- * the file is as new as the cell's list of replicas. */
-void doctor_cell(json_t *findings, const struct ctl *ctl, const char *file);
+ * the file is as new as the cell's list of replicas. False after an error message when the replicas
+ * cannot be asked: the key cannot be read, or the cell does not know it. */
+bool doctor_cell(json_t *findings, const struct ctl *ctl, const char *file);
 /* The part of it that goes by the replicas' answers. */
 void doctor_replicas(json_t *findings, const struct cell_file *members,
                      const struct answer answers[LIMIT_REPLICAS]);

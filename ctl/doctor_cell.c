@@ -107,15 +107,16 @@ doctor_replicas(json_t *findings, const struct cell_file *members,
 
 /* ---- one cell file ---- */
 
-static void
+static bool
 ask(json_t *findings, const struct ctl *ctl, const char *file, const struct cell_file *given)
 {
 	struct cell_file members = *given;
 	struct answer answers[LIMIT_REPLICAS];
 	struct noise_pair key;
+	const bool asked = cell_key(ctl, file, &key) && ask_members(&members, &key) &&
+	                   ask_replicas(&members, &key, answers);
 
-	if (cell_key(ctl, file, &key) && ask_members(&members, &key) &&
-	    ask_replicas(&members, &key, answers)) {
+	if (asked) {
 		doctor_replicas(findings, &members, answers);
 		if (members.version > given->version)
 			doctor_add(findings, file, "lsctl cell refresh",
@@ -124,9 +125,10 @@ ask(json_t *findings, const struct ctl *ctl, const char *file, const struct cell
 			           given->version, members.version);
 	}
 	explicit_bzero(&key, sizeof key);
+	return asked;
 }
 
-void
+bool
 doctor_cell(json_t *findings, const struct ctl *ctl, const char *file)
 {
 	struct cell_file given;
@@ -134,13 +136,13 @@ doctor_cell(json_t *findings, const struct ctl *ctl, const char *file)
 
 	if (!cell_file_read(file, &given, why, sizeof why)) {
 		doctor_add(findings, file, "copy it from another client of the cell", "%s", why);
-		return;
+		return true;
 	}
 	doctor_keys_beside(findings, file);
 	if (cell_file_is_standalone(&given))
-		return;
+		return true;
 	if (cell_has_key(ctl, file))
-		ask(findings, ctl, file, &given);
-	else
-		log_warn("%s: no key: the replicas are not asked (give one with --key)", file);
+		return ask(findings, ctl, file, &given);
+	log_warn("%s: no key: the replicas are not asked (give one with --key)", file);
+	return true;
 }

@@ -103,7 +103,7 @@ fetch_from_any(struct backup *b, const struct noise_pair *key)
 	struct answer answers[LIMIT_REPLICAS];
 	int order[LIMIT_REPLICAS + 1], master;
 
-	if (!ask_members(&b->cell_file, key) || !ask_replicas(&b->cell_file, key, answers))
+	if (!ask_replicas(&b->cell_file, key, answers))
 		return false;
 	master = answers_master(answers, b->cell_file.replicas_n);
 	f.sources_n = candidates(answers, b->cell_file.replicas_n, order);

@@ -79,7 +79,8 @@ look(json_t *findings, const struct ctl *ctl, const char *path)
 	else
 		ok = false;
 	look_at_keys(findings, ctl);
-	json_array_foreach(cells, i, one) doctor_cell(findings, ctl, json_string_value(one));
+	json_array_foreach(cells, i, one) ok =
+	    doctor_cell(findings, ctl, json_string_value(one)) && ok;
 	json_decref(cells);
 	return ok;
 }
@@ -94,7 +95,7 @@ run(struct ctl *ctl, int argc, char **argv)
 		return ctl_usage(&doctor_command, argv[1], "unexpected argument");
 	findings = json_array();
 	good = look(findings, ctl, argv[0]);
-	if (good)
+	if (good || json_array_size(findings) > 0)
 		print(ctl, findings);
 	good = good && json_array_size(findings) == 0;
 	json_decref(findings);

@@ -332,8 +332,10 @@ old_clients_stay_outside() {
 	[ $rc -ne 0 ]
 	is "$(cat "$work/out" | grep -c text)" 0
 	umount -l "$m"
-	is "$(answering "$old/dc1.conf" "$old/admin.key")" 0
-	is "$(answering "$work/new/dc1.conf" "$old/admin.key")" 0
+	one_line 1 "it is of another cell" \
+		"$LSCTL" status --cell "$old/dc1.conf" --key "$old/admin.key"
+	one_line 1 "the cell does not know this key" \
+		"$LSCTL" status --cell "$work/new/dc1.conf" --key "$old/admin.key"
 	is "$(answering "$work/new/dc1.conf" "$work/new/admin.key")" 3
 	limit 20 "$LSFS" -o "key=$work/new/admin.key" "$work/new/dc1.conf" "$m"
 	is "$(cat "$m/${d#"$m"/}/f1")" "text 1"

@@ -68,6 +68,21 @@ case_a_strangers_key() {
 	works strangers
 }
 
+# A tool that the cell does not let in knows nothing of the cell's state.
+case_a_strangers_key_in_a_tool() {
+	local command
+	for command in status "status --limits" locks doctor "replica list" "cell refresh" \
+		"top -n 1" "session list" "principal list" "master transfer" "backup $work/copy"; do
+		# shellcheck disable=SC2086 # words
+		one_line 1 "the cell does not know this key" "$LSCTL" $command \
+			--cell "$cell/dc1.conf" --key "$work/stranger.key"
+	done
+	refused "the cell does not know this key" "$LSCTL" status --check --cell "$cell/dc1.conf" \
+		--key "$work/stranger.key"
+	one_line 1 "$work/missing" "$LSCTL" doctor --cell "$cell/dc1.conf" --key "$work/missing"
+	[ ! -e "$work/copy" ]
+}
+
 case_another_cell() {
 	limit 5 umount "$m"
 	"$LSCTL" cell create other --dir "$work/other" --replica "127.0.0.1:$port" > /dev/null
