@@ -131,8 +131,8 @@ run_command(struct ctl *ctl, int argc, char **argv)
 
 enum { OPT_VERSION = 256 };
 
-int
-main(int argc, char **argv)
+static int
+run(int argc, char **argv)
 {
 	static const struct option longs[] = {
 	    {"version", no_argument, NULL, OPT_VERSION},
@@ -142,8 +142,6 @@ main(int argc, char **argv)
 	static char name[] = "lsctl";
 	int letter;
 
-	process_open_standard();
-	log_start("lsctl", LEVEL_INFO);
 	if (argc > 0)
 		argv[0] = name;
 	while ((letter = getopt_long(argc, argv, "+hV", longs, NULL)) != -1) {
@@ -165,4 +163,12 @@ main(int argc, char **argv)
 		return CTL_USAGE;
 	}
 	return strcmp(argv[0], "help") ? run_command(&ctl, argc, argv) : help_command(argc, argv);
+}
+
+int
+main(int argc, char **argv)
+{
+	process_open_standard();
+	log_start("lsctl", LEVEL_INFO);
+	return process_end_output(run(argc, argv));
 }

@@ -43,5 +43,5 @@ main(int argc, char **argv)
 	if (options_parse(&options, argc, argv))
 		status = run(&options);
 	options_free(&options);
-	return status;
+	return process_end_output(status);
 }

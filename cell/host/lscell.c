@@ -225,10 +225,10 @@ main(int argc, char **argv)
 			break;
 		case 'h':
 			help();
-			return 0;
+			return process_end_output(0);
 		case 'V':
 			puts("lscell " PACKAGE_VERSION);
-			return 0;
+			return process_end_output(0);
 		default: /* getopt has printed the error */
 			return EXIT_USAGE;
 		}

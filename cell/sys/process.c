@@ -4,9 +4,12 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+#include "cell/sys/log.h"
 #include "cell/sys/proc_file.h"
 
 enum { PATIENCE_MS = 10000 };
@@ -24,6 +27,25 @@ void
 process_close_inherited(void)
 {
 	close_range(STDERR_FILENO + 1, ~0u, 0);
+}
+
+/* A pipe without a reader: what is missing there is missed by nobody. */
+static bool
+is_unread(int fd)
+{
+	struct pollfd one = {.fd = fd};
+
+	return poll(&one, 1, 0) == 1 && (one.revents & POLLERR) != 0;
+}
+
+int
+process_end_output(int status)
+{
+	errno = EIO; /* of an earlier failure */
+	if ((fflush(stdout) == 0 && !ferror(stdout)) || is_unread(STDOUT_FILENO))
+		return status;
+	log_error("standard output: cannot be written: %s", strerror(errno));
+	return status == EXIT_SUCCESS ? EXIT_FAILURE : status;
 }
 
 static bool

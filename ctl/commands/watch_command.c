@@ -200,8 +200,9 @@ on_line(struct watch *w, struct stream *s, const char *line, int *rc)
 
 	if (!t && !strstr(line, s->key))
 		return false;
-	puts(line);
-	fflush(stdout);
+	*rc = CTL_FAILED;
+	if (puts(line) == EOF || fflush(stdout) == EOF)
+		return true;
 	*rc = CTL_OK;
 	if (w->count > 0 && --w->count == 0)
 		return true;

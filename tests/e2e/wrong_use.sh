@@ -18,6 +18,29 @@ case_usage() {
 	"$LSCTL" --version | grep -q '^lsctl '
 }
 
+# What a program was asked to print is its result.
+case_output_that_cannot_be_written() {
+	local program
+	for program in "$LSFS" "$LSCELL" "$LSCTL"; do
+		not_written "$program" --help
+		not_written "$program" --version
+	done
+	not_written "$LSCTL" help lock
+	not_written "$LSCTL" key generate "$work/printed.key"
+	not_written "$LSCTL" key show --json "$work/printed.key"
+	is "$(unread "$LSCTL" help)" 0
+}
+# shellcheck disable=SC2016 # for another shell
+not_written() { one_line 1 "standard output" bash -c '"$@" > /dev/full' bash "$@"; }
+# Its exit status and messages, where nobody reads its output.
+unread() {
+	{
+		(trap '' PIPE && wait_until "nobody reads" pipe_is_closed && "$@") 2>&3 | true
+		echo "${PIPESTATUS[0]}"
+	} 3>&1
+}
+pipe_is_closed() { ! echo 2> /dev/null; }
+
 case_mount_point() {
 	one_line 1 "$work/nowhere" "$LSFS" --standalone "$data" "$work/nowhere"
 	touch "$work/file"
@@ -43,6 +66,21 @@ case_in_use() {
 	echo alive > "$m/f"
 	is "$(cat "$m/f")" alive
 	stop
+}
+
+case_events_that_cannot_be_written() {
+	start
+	"$LSCTL" watch "$m" > /dev/full 2> "$work/out" &
+	watcher=$!
+	wait_until "it ends" ends_at_an_event
+	exits 1 wait "$watcher"
+	grep -qx 'lsctl: standard output: .*' "$work/out"
+	is "$(wc -l < "$work/out")" 1
+	stop
+}
+ends_at_an_event() {
+	echo event > "$m/events"
+	gone "$watcher"
 }
 
 # Nothing that is opened gets one of the numbers into which messages go.
