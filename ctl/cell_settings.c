@@ -25,7 +25,7 @@ cell_settings_assign(const char *text, const struct ctl_command *command, struct
 		return false;
 	}
 	if (!setting_parse(code, equals + 1, &value) || value == 0) {
-		snprintf(why, sizeof why, "not a number of %s", setting_info(code)->unit);
+		snprintf(why, sizeof why, "not %s", setting_form(code));
 		ctl_usage(command, text, why);
 		return false;
 	}

@@ -64,6 +64,16 @@ setting_parse(uint8_t code, const char *text, uint64_t *value)
 	return false;
 }
 
+const char *
+setting_form(uint8_t code)
+{
+	if (strcmp(table[code].unit, "ms") == 0)
+		return "a number above 0 with ms, s or m";
+	if (strcmp(table[code].unit, "bytes") == 0)
+		return "a number above 0, alone or with K, M or G";
+	return "a number above 0";
+}
+
 void
 setting_print(uint8_t code, uint64_t value, char text[SETTING_TEXT])
 {

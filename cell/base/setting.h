@@ -51,6 +51,8 @@ uint8_t setting_named(const char *name, size_t len);
  * optional `K`, `M` or `G` (powers of 1,024) for bytes. False when the text is no value of this
  * setting, or a number too great for 64 bits. */
 bool setting_parse(uint8_t code, const char *text, uint64_t *value);
+/* The text form of its values, for people: "a number above 0 with ms, s or m". */
+const char *setting_form(uint8_t code);
 /* Prints a value in the form that setting_parse reads, with the greatest suffix that divides it. */
 enum { SETTING_TEXT = 32 };
 void setting_print(uint8_t code, uint64_t value, char text[SETTING_TEXT]);

@@ -307,8 +307,7 @@ setting_value(struct parse *p, const char *name, const char *value)
 	if (p->cell_file->settings.value[code] != 0)
 		return problem(p, "%s: given twice: %s", name, value);
 	if (!setting_parse(code, value, &number) || number == 0)
-		return problem(p, "%s: not a number of %s: %s", name, setting_info(code)->unit,
-		               value);
+		return problem(p, "%s: not %s: %s", name, setting_form(code), value);
 	p->cell_file->settings.value[code] = number;
 	return 1;
 }

@@ -84,7 +84,8 @@ assert lease["value"] == 18000 and lease["longest"] == 20000, lease'
 	refused_ctl "cache_lease: not longer than session_lease" cell set cache_lease=19s
 	one_line 2 "colour=1: no such setting" "$LSCTL" --cell "$conf" cell set colour=1
 	one_line 2 "not NAME=VALUE" "$LSCTL" --cell "$conf" cell set colour
-	one_line 2 "not a number of ms" "$LSCTL" --cell "$conf" cell set heartbeat=100
+	one_line 2 "heartbeat=100: not a number above 0 with ms, s or m" \
+		"$LSCTL" --cell "$conf" cell set heartbeat=100
 }
 
 # 256 writes of 256 KiB are under way when the master stands still: what is sent again is no more

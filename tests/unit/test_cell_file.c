@@ -261,9 +261,9 @@ TEST(test_settings)
 	assert_int_equal(settings_value(&cell_file.settings, SETTING_heartbeat), 150);
 	assert_refused(GOOD_CELL "[settings]\ncolour = 1\n", ":6: unknown setting: colour");
 	assert_refused(GOOD_CELL "[settings]\nheartbeat = 7\n",
-	               ":6: heartbeat: not a number of ms: 7");
+	               ":6: heartbeat: not a number above 0 with ms, s or m: 7");
 	assert_refused(GOOD_CELL "[settings]\nquota_nodes = 7s\n",
-	               ":6: quota_nodes: not a number of count: 7s");
+	               ":6: quota_nodes: not a number above 0: 7s");
 	assert_refused(GOOD_CELL "[settings]\nheartbeat = 1s\nheartbeat = 1s\n",
 	               ":7: heartbeat: given twice");
 	assert_refused(GOOD_CELL "[settings]\nsession_lease = 2m\n" GOOD_REPLICA,
