@@ -1,10 +1,12 @@
 /* lscell: runs one replica of a cell in the foreground, until it is ended by a signal. */
+#include <errno.h>
 #include <getopt.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 
 #include "cell/base/must.h"
 #include "cell/host/server_process.h"
@@ -156,7 +158,12 @@ confine(const char *directory)
 {
 	const char *directories[] = {directory, NULL, NULL};
 	char run_dir[PATH_MAX], why[256];
+	struct stat st;
 
+	if (stat(directory, &st) == 0 && !S_ISDIR(st.st_mode)) {
+		log_error("%s: %s", directory, strerror(ENOTDIR));
+		return false;
+	}
 	if (!confinement_drop_root(directory, why, sizeof why)) {
 		log_error("%s: %s", directory, why);
 		return false;

@@ -18,6 +18,8 @@ case_usage() {
 	"$LSCELL" --version | grep -q '^lscell '
 	one_line 1 "$work/a" "$LSCELL" "$work/a"
 	[ ! -e "$work/a" ]
+	touch "$work/b"
+	one_line 1 "$work/b: Not a directory" "$LSCELL" "$work/b"
 }
 
 case_mounts() {
