@@ -448,6 +448,12 @@ call_errno(struct mount *m, struct call *c, const struct client_answer *a)
 	return ESTALE;
 }
 
+bool
+call_handle_moved(const struct call *c)
+{
+	return c->error == ESTALE && !c->handle->dead && c->handle->inode->ino != c->node;
+}
+
 int
 call_path_errno(struct mount *m, struct call *c, const struct client_answer *a)
 {

@@ -101,6 +101,10 @@ void call_timeout(struct mount *m);
 /* The errno for the cell's answer, 0 for RC_OK. If the cell does not know the node of the request,
  * the inode is marked as dead. */
 int call_errno(struct mount *m, struct call *c, const struct client_answer *a);
+/* True when the request of the call's handle was for a node that is gone because it was renamed:
+ * the handle, which was opened while the rename was under way, is one of another node, and the
+ * request has to be made of that. c->error is that of the answer. */
+bool call_handle_moved(const struct call *c);
 /* As call_errno, for a call that names its node by a path: ESTALE becomes ENOENT if the kernel has
  * repeated the path walk already. */
 int call_path_errno(struct mount *m, struct call *c, const struct client_answer *a);

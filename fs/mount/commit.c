@@ -125,6 +125,10 @@ commit_heard(struct mount *m, struct call *c, const struct client_answer *a)
 	if (c->error == 0)
 		c->error = call_learn(m, c, attr, a->index);
 	h->committing = false;
+	if (call_handle_moved(c)) {
+		commit(m, c, c->next);
+		return;
+	}
 	if (c->error)
 		commit_failed(m, h, c->error);
 	else if (h->edit != EDIT_NONE)

@@ -78,6 +78,10 @@ fetch_heard(struct mount *m, struct call *c, const struct client_answer *a)
 	struct handle *h = c->handle;
 
 	c->error = call_errno(m, c, a);
+	if (call_handle_moved(c)) {
+		snapshot_fetch(m, c, c->next);
+		return;
+	}
 	if (c->error == 0)
 		c->error = snapshot_learn(m, c, a);
 	if (c->error == 0 && h->edit != EDIT_WHOLE) {

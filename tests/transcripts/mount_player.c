@@ -148,6 +148,8 @@ COMMAND(answer)
 		bench_answer_with(p->b, script_rc(s, as));
 	else if (script_value(s, "behind") != NULL)
 		bench_answer_behind(p->b);
+	else if (script_value(s, "newest") != NULL)
+		bench_answer_newest(p->b);
 	else
 		bench_answer(p->b);
 }
@@ -325,7 +327,8 @@ static const struct script_command commands[] = {
     {"registered", "INODE: told by the client: the session is its opener", run_registered},
     {"event", "KIND NAME|- [path=PATH] [version=N] [child=NAME] [count=N]", run_event},
     {"hold", ": the cell does not answer until answer or resume", run_hold},
-    {"answer", "[as=CODE] [knows=GENERATION] [behind=yes]: of the oldest request", run_answer},
+    {"answer", "[as=CODE] [knows=GENERATION] [behind=yes]: of the oldest request; [newest=yes]",
+     run_answer},
     {"resume", ": the cell answers everything, from now on at once", run_resume},
     {"other", "writes|deletes|locks|unlocks|renames|restricts|creates|closes|ends NAME ...",
      run_other},

@@ -75,6 +75,8 @@ void bench_forget(struct bench *b, uint64_t ino, uint64_t count);
 /* Lets the cell answer the first request that waits, or with this code instead. */
 void bench_answer(struct bench *b);
 void bench_answer_with(struct bench *b, enum rc rc);
+/* The same for the last request: the cell answers a read before the commands that came earlier. */
+void bench_answer_newest(struct bench *b);
 /* Answers two requests. The answer of the first one, a create, is sent again, and comes last. */
 void bench_answer_behind(struct bench *b);
 /* The answer is about the node `node`, of a kind that there is not and of that size. */
