@@ -349,10 +349,8 @@ release(struct holder *h)
 		error = errno;
 	if (flock(h->fd, LOCK_UN) < 0 && error == 0)
 		error = errno;
-	if (error)
-		report(h, (struct report){.kind = HOLDER_LOST});
-	else if (check_session(h))
-		report(h, (struct report){.kind = HOLDER_RELEASED});
+	if (check_session(h))
+		report(h, (struct report){.kind = error ? HOLDER_DELETED : HOLDER_RELEASED});
 }
 
 void

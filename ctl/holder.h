@@ -19,6 +19,7 @@ enum report_kind {
 	HOLDER_STARTED,      /* pid of the command, the supervisor's child; 0: error message */
 	HOLDER_DAEMON_ENDED, /* the mount's daemon has ended; time: of its last answer */
 	HOLDER_LOST,         /* the session has expired or was closed */
+	HOLDER_DELETED,      /* the lock was lost with its file; known when it is released */
 	HOLDER_RELEASED,     /* the lock was held until now, and is released */
 };
 

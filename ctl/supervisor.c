@@ -268,6 +268,9 @@ on_report(struct supervisor *s)
 	case HOLDER_LOST:
 		lose(s, "its session is over");
 		break;
+	case HOLDER_DELETED:
+		lose(s, "the file was deleted or renamed");
+		break;
 	case HOLDER_RELEASED:
 		s->result = s->command_code;
 		break;

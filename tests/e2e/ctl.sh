@@ -78,6 +78,10 @@ case_lock() {
 	"$LSCTL" lock -s -n "$m/l" -- sh -c "flock -s -n '$m/l' true"
 	rc=0
 	exits 143 "$LSCTL" lock -n "$m/l" -- sh -c 'kill -TERM $$'
+	one_line 75 "the lock was lost: the file was deleted" \
+		"$LSCTL" lock "$m/l" -- rm "$m/l"
+	one_line 75 "the lock was lost: the file was deleted" \
+		"$LSCTL" lock "$m/l" -- mv "$m/l" "$m/k"
 	down
 }
 
