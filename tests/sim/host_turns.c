@@ -76,7 +76,7 @@ host_schedule(struct sim *s, struct host *n)
 	                                   .a = ++n->timers});
 }
 
-/* What a server can do it does, or asks for a turn, and what is due it has said: while it waits,
+/* What a server can do it does, or asks for a turn, and what is due it has said: until its deadline
  * one more turn finds nothing to do. */
 static void
 check_rest(struct sim *s, struct host *n)
@@ -169,6 +169,16 @@ run_timer(struct sim *s, struct event *e)
 
 /* ---- connections ---- */
 
+/* What the time that has passed since the last turn makes possible has a deadline, too. */
+static void
+check_wait(struct host *n)
+{
+	const struct server_io io = host_io(n);
+
+	if (!n->turn_waits && !mono_reached(server_io_now(&io), server_deadline(n->server)))
+		check_rest(n->sim, n);
+}
+
 bool
 host_opened(struct host *n, uint64_t conn, enum channel_role role, const uint8_t *key)
 {
@@ -179,10 +189,12 @@ host_opened(struct host *n, uint64_t conn, enum channel_role role, const uint8_t
 void
 host_frame(struct host *n, uint64_t conn, struct bytes frame)
 {
-	if (n->up)
-		server_frame(n->server, conn, frame);
-	else
+	if (!n->up) {
 		joining_frame(n->joining, conn, frame);
+		return;
+	}
+	check_wait(n);
+	server_frame(n->server, conn, frame);
 }
 
 void
