@@ -264,11 +264,10 @@ inbox_in_budget(const struct inbox *in, uint64_t conn, mono_t now)
 void
 inbox_charge(struct inbox *in, uint64_t conn, mono_t now, size_t under_way)
 {
-	struct inbox_queue *q = find(in, conn);
+	const struct inbox_queue *q = find(in, conn);
 	struct inbox_principal *p;
 
-	if (q == NULL)
-		return;
+	must(q != NULL);
 	p = q->principal;
 	if (p->handled == 0 || mono_reached(now, budget_end(p))) {
 		p->began = now;

@@ -229,8 +229,7 @@ server_deadline(const struct server *s)
 {
 	mono_t next = mono_min(s->deadline, s->leave_by);
 
-	if (s->inbox.bytes > 0)
-		next = mono_min(next, inbox_deadline(&s->inbox, s->heard));
+	next = mono_min(next, inbox_deadline(&s->inbox, s->heard));
 	if (!TAILQ_EMPTY(&s->clients.outbox) || s->turn_over || s->inbox_due ||
 	    s->news != SERVER_GOES_ON || (!mono_is_never(s->leave_by) && server_has_left(s)))
 		return (mono_t){0};
