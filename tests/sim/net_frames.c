@@ -233,7 +233,9 @@ net_to_node(struct sim *s, uint64_t conn, struct bytes frame)
 
 /* ---- to the client ---- */
 
-/* What a client has read makes room for more. */
+enum { UNSHARED = 16 };
+
+/* What a client has read makes room for more. Many connections share it: then each has less. */
 static void
 note_read(struct sim *s, struct conn *c, size_t bytes)
 {
@@ -242,8 +244,8 @@ note_read(struct sim *s, struct conn *c, size_t bytes)
 
 	must(bytes <= c->unsent);
 	c->unsent -= bytes;
-	if (limit > 0 && c->unsent < limit && c->unsent + bytes >= limit && n->up &&
-	    n->life == c->node_life)
+	if (limit > 0 && n->up && n->life == c->node_life &&
+	    (n->clients > UNSHARED || (c->unsent < limit && c->unsent + bytes >= limit)))
 		host_wake(s, n);
 }
 
