@@ -58,6 +58,10 @@ io_log(void *user, enum server_level level, const char *line)
 
 	if (level != SERVER_DEBUG)
 		count_line(n, line);
+	/* A faulty member's digest may be the only other one. */
+	if (n->sim->script == NULL && n->sim->liar.id == 0 &&
+	    strstr(line, "different states") != NULL)
+		sim_fail(n->sim, "replica %d says so: %s", n->id, line);
 	if (n->sim->script != NULL && !n->sim->script->bare)
 		n->sim->script->said(n->sim->script->user, n->id, level, line);
 	sim_trace(n->sim, "replica %d says: %s", n->id, line);

@@ -185,6 +185,8 @@ decide_unseen(struct sim *s, const struct op *op)
 		outstanding_decide(s, op);
 		return;
 	case OP_check_digest:
+		agreed_told(s, op->check_digest.index);
+		return;
 	case OP_settle_setting:
 		return;
 	case OP_rotate_key:
@@ -322,6 +324,7 @@ model_apply(struct sim *s, uint64_t index, struct bytes payload)
 	must(index == s->model.applied + 1);
 	s->model.applied = index;
 	s->model.applied_at = s->now;
+	agreed_applied(s, index);
 	if (payload.len == 0)
 		return;
 	must(wire_get_entry(payload, &entry) == RC_OK);

@@ -3,6 +3,7 @@
 #define LSFS_SIM_MODEL_H
 
 #include "cell/config/sign_keys.h"
+#include "cell/replica/divergence.h"
 #include "cell/tree/tree.h"
 #include "cell/wire/types.h"
 #include "tests/sim/history.h"
@@ -107,6 +108,12 @@ struct model {
 	size_t sessions_n, sessions_room;
 	uint64_t *digests, *slices, *sums; /* of the trees, and of the payloads; by index */
 	size_t digests_room, slices_room, sums_room;
+	struct agreed_place { /* the last entries at which digests are told */
+		uint64_t index, epoch;
+		int64_t at;
+		bool followed; /* most voters come to it entry by entry */
+		bool told;     /* the log has it */
+	} agreed[DIVERGENCE_KEPT];
 	bool awaits;           /* a session was outstanding as the epoch began */
 	uint64_t settled;      /* the last epoch whose barrier is known to have fallen */
 	int64_t lapsed_before; /* what was waited for then has not come back in its time */
@@ -136,6 +143,13 @@ void model_name_changed(struct model *m, uint64_t index, const struct item *it, 
 /* Something happened to the item, and is an event of its directory. */
 void model_child_event(struct model *m, const struct item *it, enum watch_event_kind kind);
 bool model_has_children(const struct model *m, const struct item *it);
+
+/* ---- agreed.c ---- */
+
+/* An entry is applied; the log has the digest of one; the run ends. */
+void agreed_applied(struct sim *s, uint64_t index);
+void agreed_told(struct sim *s, uint64_t index);
+void agreed_check_end(struct sim *s);
 
 /* ---- model_sessions.c ---- */
 

@@ -1,37 +1,45 @@
 /* The simulator: whole cells and their clients in one process, on virtual time, from one seed.
  *
- *   world.h    heap.c: events, ordered by (time, sequence); clocks.c: each machine's own clock;
- *              net.c, net_frames.c: clients' connections that delay, stall and break, and who
- *              cannot reach whom; link.c: connections between replicas; uplink.c: how fast a
- *              machine can send; gates.c: addresses and keys of replicas, and whom one knows
- *   disk.h     disk.c, disk_recovery.c: what a replica wrote, and what of it survives a crash
- *   host.h     host.c, host_turns.c: the process of one replica, which runs cell/server; host_io.c:
- *              what that stands on; host_checks.c: what must hold of it; host_damage.c: what
- *              happens to its disk while it is down; copies.c: copies of its state, given to others
- * and fetched from them; first_start.c: a new replica's, which requests the cell's signing key;
- * boots.c: the machine below it, after a failed fsync machine.h  machine.c: drives one client, and
- * the processes or the mount above it; holds.c: what these believe to hold; work.c, work_rounds.c,
- * work_names.c, work_rights.c: what the processes of a client do; watches.c: nodes that it watches;
- * mounts.c, users.c, user_rounds.c: a mount, and what the processes on it do; event_readers.c: one
- * that reads the mount's events; bulk.c: a client that writes much at once; cached.c: what machines
- * have cached, and must not have when it changes history.h history.c: every request: when it was
- * made, sent, took effect, was answered; judgement.c: all of them before the judgement of calls
- * (tests/calls) model.h    model.c, model_files.c, model_sessions.c, model_rights.c, digits.c,
- * signing_keys.c, locks.c, declared.c: what the cell should do, written down a second time and as
- * simply as possible, fed with the log, compared with what clients are told; reads.c: and what
- * reads show with what was there at that moment members.h  members.c: the lists of members that
- * there were, and what has to hold of them; operators.c, wishes.c: those who add replicas, remove
- * them, hand the mastership over, change settings setting_changes.h  the settings that there were
- * faults.h swarm.c: which faults a seed has; faults.c: when they strike; adversary.c and its parts:
- * those that wait for their moment; ambush.c: for what clients do; liar.c: a replica that says what
- * is not so; rot.c: rows of a state that are not what they were restored.h a copy of the cell
- * becomes a new one blocks.c   memory that is not freed quiet.c    what happens when nobody asks
- * for anything trace.c what happens, in words soak.c     many runs, on all cores
+ *   world.h     heap.c: events, ordered by (time, sequence); clocks.c: each machine's own clock;
+ *               net.c, net_frames.c: clients' connections that delay, stall and break, and who
+ *               cannot reach whom; link.c: connections between replicas; uplink.c: how fast a
+ *               machine can send; gates.c: addresses and keys of replicas, and whom one knows
+ *   disk.h      disk.c, disk_recovery.c: what a replica wrote, and what of it survives a crash
+ *   host.h      host.c, host_turns.c: the process of one replica, which runs cell/server;
+ *               host_io.c: what that stands on; host_checks.c: what must hold of it;
+ *               host_damage.c: what happens to its disk while it is down; copies.c: copies of its
+ *               state, given to others and fetched from them; first_start.c: a new replica's, which
+ *               requests the cell's signing key; boots.c: the machine below it, after a failed
+ *               fsync
+ *   machine.h   machine.c: drives one client, and the processes or the mount above it; holds.c:
+ *               what these believe to hold; work.c, work_rounds.c, work_names.c, work_rights.c:
+ *               what the processes of a client do; watches.c: nodes that it watches; mounts.c,
+ *               users.c, user_rounds.c: a mount, and what the processes on it do; event_readers.c:
+ *               one that reads the mount's events; bulk.c: a client that writes much at once;
+ *               cached.c: what machines have cached, and must not have when it changes
+ *   history.h   history.c: every request: when it was made, sent, took effect, was answered;
+ *               judgement.c: all of them before the judgement of calls (tests/calls)
+ *   model.h     model.c, model_files.c, model_sessions.c, model_rights.c, digits.c, signing_keys.c,
+ *               locks.c, declared.c, agreed.c: what the cell should do, written down a second time
+ *               and as simply as possible, fed with the log, compared with what clients are told;
+ *               reads.c: and what reads show with what was there at that moment
+ *   members.h   members.c: the lists of members that there were, and what has to hold of them;
+ *               operators.c, wishes.c: those who add replicas, remove them, hand the mastership
+ *               over, change settings
+ *   setting_changes.h   the settings that there were
+ *   faults.h    swarm.c: which faults a seed has; faults.c: when they strike; adversary.c and its
+ *               parts: those that wait for their moment; ambush.c: for what clients do; liar.c: a
+ *               replica that says what is not so; rot.c: rows of a state that are not what they
+ *               were
+ *   restored.h  a copy of the cell becomes a new one
+ *   blocks.c    memory that is not freed
+ *   quiet.c     what happens when nobody asks for anything
+ *   trace.c     what happens, in words
+ *   soak.c      many runs, on all cores
  *
  * A run takes a minute or more of virtual time and has two parts: with faults, in which only safety
  * counts; then without, in which everything that was begun must come to an end. Nothing here
- * depends on addresses, the clock or the machine.
- */
+ * depends on addresses, the clock or the machine. */
 #ifndef LSFS_SIM_H
 #define LSFS_SIM_H
 
