@@ -351,3 +351,20 @@ STORE_TEST(test_private)
 	}
 	fixture_close(&f);
 }
+
+/* A state that can't be moved out of the way is not taken for one that was. */
+STORE_TEST(test_set_aside)
+{
+	char path[128], aside[128];
+
+	make_store();
+	snprintf(path, sizeof path, "%s/state.db", f.directory);
+	snprintf(aside, sizeof aside, "%s/state.db.damaged", f.directory);
+	assert_int_equal(mkdir(aside, 0700), 0);
+	assert_true(store_set_state_aside(f.directory) < 0);
+	assert_int_equal(access(path, F_OK), 0);
+	assert_int_equal(rmdir(aside), 0);
+	assert_int_equal(store_set_state_aside(f.directory), 0);
+	assert_int_equal(access(aside, F_OK), 0);
+	assert_true(access(path, F_OK) < 0);
+}
