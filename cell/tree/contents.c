@@ -60,11 +60,8 @@ static struct bytes
 joined(struct bytes a, struct bytes b)
 {
 	size_t len = a.len + b.len;
-	uint8_t *data;
+	uint8_t *data = memory_grow(NULL, len, 1);
 
-	if (len == 0)
-		return (struct bytes){0};
-	data = memory_grow(NULL, len, 1);
 	if (a.len > 0)
 		memcpy(data, a.data, a.len);
 	if (b.len > 0)
