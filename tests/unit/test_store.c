@@ -64,41 +64,6 @@ STORE_TEST(test_log_comes_back)
 	fixture_close(&f);
 }
 
-STORE_TEST(test_entry_replaced)
-{
-	struct px_record r = {.kind = PX_RECORD_ENTRY,
-	                      .slot = 2,
-	                      .ballot = {7, 1},
-	                      .origin = {7, 1},
-	                      .payload = bytes_of("other"),
-	                      .checksum = checksum(bytes_of("other"))};
-
-	fixture_open_started(&f);
-	fixture_log_slots(&f, 1, 3);
-	store_log(f.store, 4, &r, 1);
-	fixture_wait_persisted(&f, 4);
-	fixture_close(&f);
-	assert_true(fixture_open(&f));
-	assert_int_equal(f.recovered.entries_n, 3);
-	assert_int_equal(f.recovered.entries[1].ballot.round, 7);
-	assert_true(bytes_equal(f.recovered.entries[1].payload, bytes_of("other")));
-	fixture_close(&f);
-}
-
-STORE_TEST(test_queued_at_close_is_written)
-{
-	fixture_open_started(&f);
-	fixture_log_slots(&f, 1, 50);
-	fixture_save(&f, 50, bytes_of("last"));
-	fixture_close(&f);
-	assert_int_equal(f.persisted, 50);
-	assert_int_equal(f.saved, 50);
-	assert_true(fixture_open(&f));
-	assert_entries(1, 50);
-	assert_int_equal(tree_applied(f.tree), 50);
-	fixture_close(&f);
-}
-
 STORE_TEST(test_rows_come_back)
 {
 	struct row row;
@@ -146,26 +111,6 @@ STORE_TEST(test_rows_come_back)
 	back = fake_tree_find(f.tree, ROWS_nodes, 6);
 	assert_true(bytes_equal(back->values[COL_nodes_name].bytes, bytes_of("six")));
 	assert_int_equal(fake_tree_find(f.tree, ROWS_results, 9)->values[1].number, 1);
-	fixture_close(&f);
-}
-
-STORE_TEST(test_trim)
-{
-	struct px_record trim = {.kind = PX_RECORD_TRIM, .slot = 900};
-
-	fixture_open_started(&f);
-	fixture_log_slots(&f, 1, 1000);
-	fixture_save(&f, 900, bytes_of("x"));
-	fixture_wait_saved(&f, 900);
-	fixture_wait_persisted(&f, 1000);
-	store_log(f.store, 1001, &trim, 1);
-	fixture_wait_persisted(&f, 1001);
-	fixture_log_slots(&f, 1001, 1001);
-	fixture_close(&f);
-	assert_true(fixture_open(&f));
-	assert_int_equal(f.recovered.trimmed, 900); /* though rows may be left below it */
-	assert_entries(901, 1001);
-	assert_int_equal(f.recovered.chosen, 1000);
 	fixture_close(&f);
 }
 
