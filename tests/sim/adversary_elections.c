@@ -190,13 +190,11 @@ run_laggard(struct sim *s, struct event *e)
 {
 	struct host *master = sim_serving(s);
 	const int laggard = e->who + 1;
-	struct event again = *e;
 
 	if (s->calm || master == NULL || master->id == laggard || s->now >= (int64_t)e->b)
 		return;
 	if (!is_full_of_news(s, laggard)) {
-		again.at = s->now + 2 * MS;
-		heap_push(&s->heap, again);
+		heap_again(&s->heap, e, s->now + 2 * MS);
 		return;
 	}
 	fault(s, FAULT_LAGGARD, "replica %d lags, and stands for election", laggard);
@@ -229,7 +227,6 @@ adversary_laggard(struct sim *s, const struct host *master)
 static void
 run_ballots(struct sim *s, struct event *e)
 {
-	struct event again = *e;
 	int a = sim_random_host(s)->id, b = sim_random_host(s)->id;
 
 	if (s->calm || s->now >= (int64_t)e->b)
@@ -239,8 +236,7 @@ run_ballots(struct sim *s, struct event *e)
 		        s->now + sim_between(s, 20 * MS, 600 * MS));
 	if (rng_chance(&s->rng, 30))
 		host_crash_for(s, &s->hosts[a - 1], LOSE_SOME, sim_between(s, 0, 50 * MS));
-	again.at = s->now + sim_between(s, 0, 60 * MS);
-	heap_push(&s->heap, again);
+	heap_again(&s->heap, e, s->now + sim_between(s, 0, 60 * MS));
 }
 
 void

@@ -126,7 +126,6 @@ run_watch(struct sim *s, struct event *e)
 	struct machine *reader = &s->machines[e->who];
 	struct machine *writer = &s->machines[rng_below(&s->rng, (uint64_t)s->machines_n)];
 	const struct item *it = model_child(&s->model, NODE_ROOT, bytes_of("reg0"));
-	struct event again = *e;
 	struct op op;
 
 	if (s->calm || s->now > (int64_t)e->b)
@@ -139,8 +138,7 @@ run_watch(struct sim *s, struct event *e)
 		op = (struct op){.code = OP_get_contents, .get_contents = {.node = it->node}};
 		machine_request(s, reader, PROCESS_OPERATOR, &op, false);
 	}
-	again.at = s->now + sim_between(s, 50 * MS, 200 * MS);
-	heap_push(&s->heap, again);
+	heap_again(&s->heap, e, s->now + sim_between(s, 50 * MS, 200 * MS));
 }
 
 void
@@ -202,7 +200,6 @@ run_look(struct sim *s, struct event *e)
 {
 	struct machine *reader = &s->machines[e->who];
 	const struct item *it = model_item(&s->model, e->a);
-	struct event again = *e;
 	struct op op;
 
 	if (s->calm || s->now > (int64_t)e->b || it->died != 0)
@@ -212,8 +209,7 @@ run_look(struct sim *s, struct event *e)
 		                 .lookup = {.parent = it->parent, .name = bytes_of(it->name)}};
 		machine_request(s, reader, PROCESS_OPERATOR, &op, false);
 	}
-	again.at = s->now + 50 * MS + (int64_t)rng_below(&s->cached.rng, 150 * MS);
-	heap_push(&s->heap, again);
+	heap_again(&s->heap, e, s->now + 50 * MS + (int64_t)rng_below(&s->cached.rng, 150 * MS));
 }
 
 static bool

@@ -106,7 +106,6 @@ static void
 run_check(struct sim *s, struct event *e)
 {
 	struct host *master = sim_serving(s);
-	struct event again = *e;
 	bool busy = !work_idle(s, &s->machines[0]);
 
 	if (s->model.epoch != e->a)
@@ -123,8 +122,7 @@ run_check(struct sim *s, struct event *e)
 		kill_master(s, master);
 		return;
 	}
-	again.at = s->now + CHECK_MS * MS;
-	heap_push(&s->heap, again);
+	heap_again(&s->heap, e, s->now + CHECK_MS * MS);
 }
 
 static void run_bulk(struct sim *s, struct event *e);

@@ -41,6 +41,15 @@ heap_push(struct heap *h, struct event e)
 }
 
 void
+heap_again(struct heap *h, const struct event *e, int64_t at)
+{
+	struct event again = *e;
+
+	again.at = at;
+	heap_push(h, again);
+}
+
+void
 heap_put_off(struct heap *h, struct event e)
 {
 	must(e.sequence != 0);

@@ -82,12 +82,9 @@ count_step(struct host *n, size_t more)
 bool
 disk_puts_off(struct sim *s, const struct host *n, struct event *e)
 {
-	struct event again = *e;
-
 	if (n->disk.stuck_until <= s->now)
 		return host_puts_off(s, n, e);
-	again.at = n->disk.stuck_until;
-	heap_push(&s->heap, again);
+	heap_again(&s->heap, e, n->disk.stuck_until);
 	return true;
 }
 

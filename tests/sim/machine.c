@@ -282,10 +282,7 @@ run_timer(struct sim *s, struct event *e)
 	if (!m->up || m->life != e->life || m->timers != e->a)
 		return;
 	if (m->paused_until > s->now) {
-		struct event again = *e;
-
-		again.at = m->paused_until;
-		heap_push(&s->heap, again);
+		heap_again(&s->heap, e, m->paused_until);
 		return;
 	}
 	m->timer_at = 0;

@@ -118,10 +118,7 @@ run_connect(struct sim *s, struct event *e)
 	if (!c->client_open) /* it has given up, and the end of it may have come */
 		return;
 	if (host_runs(n) && n->paused_until > s->now) { /* nobody there answers */
-		struct event again = *e;
-
-		again.at = n->paused_until;
-		heap_push(&s->heap, again);
+		heap_again(&s->heap, e, n->paused_until);
 		return;
 	}
 	if (!host_runs(n)) {

@@ -63,10 +63,7 @@ run_user(struct sim *s, struct event *e)
 	if (!m->up || m->life != e->life || m->closing || u->wakes != e->b || u->call != 0)
 		return;
 	if (m->paused_until > s->now) {
-		struct event again = *e;
-
-		again.at = m->paused_until;
-		heap_push(&s->heap, again);
+		heap_again(&s->heap, e, m->paused_until);
 		return;
 	}
 	if (s->calm && u->step == 0)

@@ -96,10 +96,7 @@ run_wake(struct sim *s, struct event *e)
 	if (!m->up || m->life != e->life || m->closing || m->processes[p].wakes != e->b)
 		return;
 	if (m->paused_until > s->now) {
-		struct event again = *e;
-
-		again.at = m->paused_until;
-		heap_push(&s->heap, again);
+		heap_again(&s->heap, e, m->paused_until);
 		return;
 	}
 	if (s->calm && m->processes[p].step == 0) {

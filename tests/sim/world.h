@@ -48,6 +48,8 @@ struct heap {
 
 /* Puts a copy in; takes `e.data` over. */
 void heap_push(struct heap *h, struct event e);
+/* The event, which has no data, once more at another time. */
+void heap_again(struct heap *h, const struct event *e, int64_t at);
 /* Puts back an event that was taken, for later: it stays in front of those made after it. */
 void heap_put_off(struct heap *h, struct event e);
 /* After the times of events were changed. */
