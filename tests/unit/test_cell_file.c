@@ -114,27 +114,19 @@ TEST(test_located)
 
 TEST(test_addresses)
 {
+	static const char *const good[] = {
+	    "a:1", "127.0.0.1:65535", "host-1.a_b.example:7000", "[::1]:7000", "[fe80::1:2]:7000",
+	};
+	static const char *const bad[] = {
+	    "",     "a",     "a:",       ":7000", "a:0",     "a:65536",   "a:+7",
+	    "a:7x", "a b:7", "::1:7000", "[::1]", "[]:7000", "[::1:7000", "[::1]7000",
+	};
 	char longest[CELL_FILE_HOST_MAX + 8];
 
-	assert_true(cell_file_address_valid("a:1"));
-	assert_true(cell_file_address_valid("127.0.0.1:65535"));
-	assert_true(cell_file_address_valid("host-1.a_b.example:7000"));
-	assert_true(cell_file_address_valid("[::1]:7000"));
-	assert_true(cell_file_address_valid("[fe80::1:2]:7000"));
-	assert_false(cell_file_address_valid(""));
-	assert_false(cell_file_address_valid("a"));
-	assert_false(cell_file_address_valid("a:"));
-	assert_false(cell_file_address_valid(":7000"));
-	assert_false(cell_file_address_valid("a:0"));
-	assert_false(cell_file_address_valid("a:65536"));
-	assert_false(cell_file_address_valid("a:+7"));
-	assert_false(cell_file_address_valid("a:7x"));
-	assert_false(cell_file_address_valid("a b:7"));
-	assert_false(cell_file_address_valid("::1:7000"));
-	assert_false(cell_file_address_valid("[::1]"));
-	assert_false(cell_file_address_valid("[]:7000"));
-	assert_false(cell_file_address_valid("[::1:7000"));
-	assert_false(cell_file_address_valid("[::1]7000"));
+	for (size_t i = 0; i < sizeof good / sizeof *good; i++)
+		assert_true(cell_file_address_valid(good[i]));
+	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+		assert_false(cell_file_address_valid(bad[i]));
 	memset(longest, 'a', CELL_FILE_HOST_MAX);
 	strcpy(longest + CELL_FILE_HOST_MAX, ":7000");
 	assert_true(cell_file_address_valid(longest));
@@ -292,15 +284,13 @@ TEST(test_learner)
 
 TEST(test_names)
 {
+	static const char *const bad[] = {"", ".a", "a/b", "a b", "\xc3\xa4"};
 	char name[LIMIT_CELL_NAME + 2];
 
 	assert_true(cell_file_cell_name_valid("local"));
 	assert_true(cell_file_cell_name_valid("9.a_b-C"));
-	assert_false(cell_file_cell_name_valid(""));
-	assert_false(cell_file_cell_name_valid(".a"));
-	assert_false(cell_file_cell_name_valid("a/b"));
-	assert_false(cell_file_cell_name_valid("a b"));
-	assert_false(cell_file_cell_name_valid("\xc3\xa4"));
+	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+		assert_false(cell_file_cell_name_valid(bad[i]));
 	memset(name, 'a', sizeof name);
 	name[LIMIT_CELL_NAME] = '\0';
 	assert_true(cell_file_cell_name_valid(name));
