@@ -100,19 +100,6 @@ case_count_on_two_mounts_while_the_master_dies() {
 	is "$(cat "$m2/count")" 800
 }
 
-case_append_from_two_mounts() {
-	"$TOOLS/stress" append "$m/log" 4 50 &
-	local one=$!
-	wait $one
-	rm "$m/log"
-	(for i in $(seq 100); do echo "one $i" >> "$m/log"; done) &
-	one=$!
-	for i in $(seq 100); do echo "two $i" >> "$m2/log"; done
-	wait $one
-	is "$(grep -cE '^(one|two) [0-9]+$' "$m/log")" 200
-	is "$(wc -l < "$m2/log")" 200
-}
-
 case_a_process_killed_frees_at_once() {
 	rm -f "$work/held"
 	bash -c "exec 9<> '$m/l'; flock 9; touch '$work/held'; exec tail -f /dev/null" &
@@ -120,18 +107,6 @@ case_a_process_killed_frees_at_once() {
 	wait_until "it holds the lock" test -e "$work/held"
 	kill -9 $holder
 	limit 5 flock "$m2/l" true
-}
-
-case_a_frozen_master_is_left() {
-	local victim pid
-	victim=$(master)
-	pid=$(replica "$victim")
-	kill -STOP "$pid"
-	limit 20 bash -c "echo moved > '$m/frozen'"
-	is "$(cat "$m2/frozen")" moved
-	kill -CONT "$pid"
-	is "$(cat "$m/frozen")" moved
-	another_master "$victim"
 }
 
 case_a_mount_killed_leaves_its_locks_delayed() {
