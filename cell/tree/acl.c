@@ -159,23 +159,6 @@ tree_rights(const struct tree *t, uint64_t node, const struct subject *who)
 	return n == NULL ? 0 : acl_rights(t, n, who);
 }
 
-struct subject
-acl_subject_of(const struct tree *t, const struct session *s, struct bytes user)
-{
-	const bool owned = s != NULL && principal_find(t, s->principal_generation) != NULL;
-
-	return (struct subject){
-	    .principal = owned ? s->principal : (struct bytes){0},
-	    .user = user,
-	};
-}
-
-struct subject
-acl_subject(const struct tree *t, const struct requester *who)
-{
-	return acl_subject_of(t, session_live(t, who->session), who->user);
-}
-
 enum rc
 apply_set_acl(struct execution *x, const struct op_set_acl *o, struct result_attr *r)
 {
@@ -190,7 +173,7 @@ apply_set_acl(struct execution *x, const struct op_set_acl *o, struct result_att
 		return RC_NOENT;
 	node_set_acl(n, o->which, o->name);
 	n->acl_generation++;
-	dirty_node(x->tree, n->number);
+	dirty_node(x->tree, n);
 	apply_note_node(x, TREE_NODE_CHANGED, n);
 	node_attr(x->tree, n, &x->who, &r->attr);
 	return RC_OK;

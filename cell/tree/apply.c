@@ -161,8 +161,13 @@ answer(struct execution *x, const struct command *c, const struct op *op, enum r
 	size_t start = out->results.len;
 	struct tree_answer *a = &out->answers[out->answers_n - 1];
 
-	if (rc == RC_OK)
+	if (rc == RC_OK) {
+		const struct attr *attr = wire_result_attr(result);
+
+		a->shows = attr != NULL ? attr->node : 0;
+		a->rights = attr != NULL ? attr->rights : 0;
 		wire_put_result(&out->results, result);
+	}
 	must(!out->results.failed);
 	a->rc = rc;
 	a->result.len = out->results.len - start;
@@ -207,13 +212,15 @@ apply_command(struct execution *x, const struct tree_command *decoded)
 	enum rc rc = RC_OK;
 
 	ARRAY_ROOM(out->answers, out->answers_n, out->answers_room);
-	out->answers[out->answers_n++] =
-	    (struct tree_answer){.session = c->session, .number = c->number, .op = op->code};
+	out->answers[out->answers_n++] = (struct tree_answer){.session = c->session,
+	                                                      .number = c->number,
+	                                                      .op = op->code,
+	                                                      .kind = decoded->result};
 	x->command = decoded;
 	x->stamp_ns = c->stamp_ns;
 	x->session = c->session == 0 ? NULL : session_live(x->tree, c->session);
 	x->requester = (struct requester){c->session, c->user, c->handle_rights};
-	x->who = acl_subject_of(x->tree, x->session, c->user);
+	x->who = session_subject(x->tree, x->session, c->user);
 	if (x->session != NULL)
 		rc = reply_cache_look(x->tree, x->session, c, op->code, &cached);
 	else if (c->session != 0)

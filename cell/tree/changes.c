@@ -7,21 +7,9 @@
 #include "cell/tree/internal.h"
 
 static bool
-file_exists(const struct tree *t, uint64_t node)
+write_passes(const struct node *n, const struct op_set_contents *o)
 {
-	const struct node *n = node_find(t, node);
-
-	return n != NULL && n->kind == NODE_FILE;
-}
-
-static bool
-write_passes(const struct tree *t, const struct op_set_contents *o)
-{
-	const struct node *n = node_find(t, o->node);
-
-	if (n == NULL || n->kind != NODE_FILE)
-		return false;
-	return !o->guarded || o->generation == n->content_generation;
+	return n->kind == NODE_FILE && (!o->guarded || o->generation == n->content_generation);
 }
 
 static bool
@@ -58,11 +46,9 @@ rename_passes(const struct tree *t, const struct op_rename *o)
 
 /* An ACL file stays permanent. */
 static bool
-mark_passes(const struct tree *t, uint64_t node)
+mark_passes(const struct node *n)
 {
-	const struct node *n = node_find(t, node);
-
-	return n != NULL && n->kind == NODE_FILE && (n->ephemeral || !acl_is_file(n));
+	return n->kind == NODE_FILE && (n->ephemeral || !acl_is_file(n));
 }
 
 /* Only the last close of a file changes what is shown of it: the file is deleted. */
@@ -75,31 +61,59 @@ close_passes(const struct tree *t, uint64_t session, uint64_t node)
 	return o != NULL && o->node->openers_n == 1;
 }
 
+/* Of commands that change names. Others change only what no session may cache. */
 static bool
-passes(const struct tree *t, uint64_t session, const struct op *op, uint64_t node)
+names_pass(const struct tree *t, uint64_t session, const struct op *op, uint64_t node)
 {
 	switch (op->code) {
 	case OP_create:
 		return create_passes(t, &op->create);
-	case OP_set_contents:
-		return write_passes(t, &op->set_contents);
 	case OP_delete:
 		return delete_passes(t, &op->delete);
 	case OP_rename:
 		return rename_passes(t, &op->rename);
-	case OP_append:
-		return file_exists(t, node);
-	case OP_make_ephemeral:
-		return mark_passes(t, node);
 	case OP_close_ephemeral:
 		return close_passes(t, session, node);
-	case OP_set_mtime:
-	case OP_set_acl:
-	case OP_set_lock_delay:
-		return node_find(t, node) != NULL;
 	default:
-		return false; /* it changes only what no session may cache */
+		return false;
 	}
+}
+
+/* Of commands that change one node, which is there. */
+static bool
+node_passes(const struct node *n, const struct op *op)
+{
+	switch (op->code) {
+	case OP_set_contents:
+		return write_passes(n, &op->set_contents);
+	case OP_append:
+		return n->kind == NODE_FILE;
+	case OP_make_ephemeral:
+		return mark_passes(n);
+	default:
+		return true;
+	}
+}
+
+static bool
+is_of_one_node(enum op_code code)
+{
+	return code == OP_set_contents || code == OP_append || code == OP_make_ephemeral ||
+	       code == OP_set_mtime || code == OP_set_acl || code == OP_set_lock_delay;
+}
+
+static bool
+is_of_rights(const struct node *n)
+{
+	return n->number == NODE_ACL || n->parent_number == NODE_ACL;
+}
+
+static void
+add_node(struct footprint *f, const struct node *n)
+{
+	footprint_add(f, n->number);
+	if (is_of_rights(n))
+		footprint_add(f, KEY_RIGHTS);
 }
 
 /* ---- the end of a session ---- */
@@ -171,11 +185,14 @@ add_changes(const struct tree *t, uint64_t session, const struct op *op, uint64_
 {
 	const uint64_t id = ended_by(op);
 	const struct session *ended = id == 0 ? NULL : session_find(t, id);
+	const struct node *n = is_of_one_node(op->code) ? node_find(t, node) : NULL;
 
 	must(f->n == 0);
 	if (ended != NULL)
 		add_part(f, t, ended);
-	else if (passes(t, session, op, node))
+	else if (n != NULL && node_passes(n, op))
+		add_node(f, n);
+	else if (n == NULL && names_pass(t, session, op, node))
 		tree_footprint(t, session, op, node, f);
 	if (f->n > 1)
 		qsort(f->keys, f->n, sizeof *f->keys, compare);
@@ -220,6 +237,17 @@ all_listed(const struct wire_list *keys, const struct footprint *f)
 	return true;
 }
 
+static bool
+node_is_declared(const struct tree *t, const struct tree_command *c)
+{
+	const struct wire_list *keys = &c->command.keys;
+	const struct node *n = node_find(t, c->node);
+
+	if (n == NULL || !node_passes(n, &c->op))
+		return true;
+	return is_listed(keys, n->number) && (!is_of_rights(n) || is_listed(keys, KEY_RIGHTS));
+}
+
 bool
 changes_are_declared(const struct tree *t, const struct tree_command *c)
 {
@@ -228,6 +256,8 @@ changes_are_declared(const struct tree *t, const struct tree_command *c)
 
 	if (!c->command.bounded || ended_by(&c->op) != 0)
 		return true;
+	if (is_of_one_node(c->op.code))
+		return node_is_declared(t, c);
 	add_changes(t, c->command.session, &c->op, c->node, &f);
 	declared = all_listed(&c->command.keys, &f);
 	footprint_free(&f);

@@ -50,7 +50,8 @@ apply_set_contents(struct execution *x, const struct op_set_contents *o, struct 
 		return RC_FBIG;
 	if (!acl_allows_contents(x->tree, n, o->contents))
 		return RC_INVAL;
-	if (!quota_allows_bytes(x->tree, n->contents.len, o->contents.len))
+	if (o->contents.len > n->contents.len &&
+	    !quota_allows_bytes(x->tree, o->contents.len - n->contents.len))
 		return RC_NOSPC;
 	commit(x, n, bytes_copy(o->contents), r);
 	return RC_OK;
@@ -80,7 +81,7 @@ apply_append(struct execution *x, const struct op_append *o, struct result_attr 
 		return rc;
 	if (o->data.len > LIMIT_CONTENTS - n->contents.len)
 		return RC_FBIG;
-	if (!quota_allows_bytes(x->tree, 0, o->data.len))
+	if (!quota_allows_bytes(x->tree, o->data.len))
 		return RC_NOSPC;
 	all = joined(n->contents, o->data);
 	if (!acl_allows_contents(x->tree, n, all)) {
@@ -101,7 +102,7 @@ apply_set_mtime(struct execution *x, const struct op_set_mtime *o, struct result
 		return RC_STALE;
 	if (n->kind == NODE_FILE) {
 		n->mtime_ns = o->now ? x->stamp_ns : o->mtime_ns;
-		dirty_node(x->tree, n->number);
+		dirty_node(x->tree, n);
 		apply_note_node(x, TREE_NODE_CHANGED, n);
 	}
 	node_attr(x->tree, n, &x->who, &r->attr);

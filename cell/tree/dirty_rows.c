@@ -16,22 +16,37 @@ compare_change(const struct dirty_row *a, const struct dirty_row *b)
 RB_GENERATE_INTERNAL(dirty_rows, dirty_row, in_tree, compare_change, __attribute__((unused)) static)
 
 static void
-changed(struct tree *t, enum row_table table, uint64_t a, uint64_t b, uint64_t c)
+changed_of(struct tree *t, const struct dirty_row *change)
 {
-	struct dirty_row key = {.table = table, .key = {a, b, c}}, *new;
+	struct dirty_row *row = RB_FIND(dirty_rows, &t->dirty.rows, (struct dirty_row *)change);
 
-	if (RB_FIND(dirty_rows, &t->dirty.rows, &key) != NULL)
+	if (row != NULL) {
+		row->object = change->object;
+		row->gone = change->gone;
 		return;
-	new = memory_zero(1, sizeof *new);
-	*new = key;
-	RB_INSERT(dirty_rows, &t->dirty.rows, new);
+	}
+	row = memory_zero(1, sizeof *row);
+	*row = *change;
+	RB_INSERT(dirty_rows, &t->dirty.rows, row);
 	t->dirty.n++;
 }
 
-void
-dirty_node(struct tree *t, uint64_t node)
+static void
+changed(struct tree *t, enum row_table table, uint64_t a, uint64_t b, uint64_t c)
 {
-	changed(t, ROWS_nodes, node, 0, 0);
+	changed_of(t, &(struct dirty_row){.table = table, .key = {a, b, c}});
+}
+
+void
+dirty_node(struct tree *t, const struct node *n)
+{
+	changed_of(t, &(struct dirty_row){.table = ROWS_nodes, .key = {n->number}, .object = n});
+}
+
+void
+dirty_node_gone(struct tree *t, uint64_t node)
+{
+	changed_of(t, &(struct dirty_row){.table = ROWS_nodes, .key = {node}, .gone = true});
 }
 
 void
@@ -53,15 +68,31 @@ dirty_holder(struct tree *t, uint64_t node, uint64_t session, uint64_t owner)
 }
 
 void
-dirty_session(struct tree *t, uint64_t session)
+dirty_session(struct tree *t, const struct session *s)
 {
-	changed(t, ROWS_sessions, session, 0, 0);
+	changed_of(t, &(struct dirty_row){.table = ROWS_sessions, .key = {s->id}, .object = s});
 }
 
 void
-dirty_result(struct tree *t, uint64_t session, uint64_t number)
+dirty_session_gone(struct tree *t, uint64_t session)
 {
-	changed(t, ROWS_results, session, number, 0);
+	changed_of(t, &(struct dirty_row){.table = ROWS_sessions, .key = {session}, .gone = true});
+}
+
+void
+dirty_result(struct tree *t, uint64_t session, const struct cached_reply *k)
+{
+	changed_of(t, &(struct dirty_row){.table = ROWS_results,
+	                                  .key = {session, k->number},
+	                                  .object = k});
+}
+
+void
+dirty_result_gone(struct tree *t, uint64_t session, uint64_t number)
+{
+	changed_of(t, &(struct dirty_row){.table = ROWS_results,
+	                                  .key = {session, number},
+	                                  .gone = true});
 }
 
 void
@@ -106,9 +137,9 @@ dirty_rows_forget(struct tree *t)
 #define BYTES(table, column, value) row->values[COL_##table##_##column].bytes = (value)
 
 static bool
-row_of_meta(const struct tree *t, const uint64_t *key, struct row *row)
+row_of_meta(const struct tree *t, const struct dirty_row *of, struct row *row)
 {
-	NUMBER(meta, id, key[0]);
+	NUMBER(meta, id, of->key[0]);
 	NUMBER(meta, applied, t->position.applied);
 	NUMBER(meta, origin_round, t->position.origin.round);
 	NUMBER(meta, origin_replica, t->position.origin.replica);
@@ -125,9 +156,9 @@ row_of_meta(const struct tree *t, const uint64_t *key, struct row *row)
 }
 
 static bool
-row_of_nodes(const struct tree *t, const uint64_t *key, struct row *row)
+row_of_nodes(const struct tree *t, const struct dirty_row *of, struct row *row)
 {
-	const struct node *n = node_find(t, key[0]);
+	const struct node *n = of->object != NULL ? of->object : node_find(t, of->key[0]);
 
 	if (n == NULL)
 		return false;
@@ -152,28 +183,28 @@ row_of_nodes(const struct tree *t, const uint64_t *key, struct row *row)
 }
 
 static bool
-row_of_openers(const struct tree *t, const uint64_t *key, struct row *row)
+row_of_openers(const struct tree *t, const struct dirty_row *of, struct row *row)
 {
-	const struct session *s = session_find(t, key[0]);
-	const struct opener *o = s == NULL ? NULL : opener_find(s, key[1]);
+	const struct session *s = session_find(t, of->key[0]);
+	const struct opener *o = s == NULL ? NULL : opener_find(s, of->key[1]);
 
 	if (o == NULL)
 		return false;
-	NUMBER(openers, session, key[0]);
-	NUMBER(openers, opened, key[1]);
+	NUMBER(openers, session, of->key[0]);
+	NUMBER(openers, opened, of->key[1]);
 	NUMBER(openers, node, o->node->number);
 	return true;
 }
 
 static bool
-row_of_locks(const struct tree *t, const uint64_t *key, struct row *row)
+row_of_locks(const struct tree *t, const struct dirty_row *of, struct row *row)
 {
-	const struct node *n = node_find(t, key[0]);
+	const struct node *n = node_find(t, of->key[0]);
 	const struct lock *l = n == NULL ? NULL : n->lock;
 
 	if (l == NULL)
 		return false;
-	NUMBER(locks, node, key[0]);
+	NUMBER(locks, node, of->key[0]);
 	NUMBER(locks, fence, l->fence);
 	NUMBER(locks, delay_mode, l->delay.mode);
 	if (l->delay.mode == LOCK_NONE)
@@ -185,16 +216,16 @@ row_of_locks(const struct tree *t, const uint64_t *key, struct row *row)
 }
 
 static bool
-row_of_holders(const struct tree *t, const uint64_t *key, struct row *row)
+row_of_holders(const struct tree *t, const struct dirty_row *of, struct row *row)
 {
-	const struct node *n = node_find(t, key[0]);
-	const struct holder *h = n == NULL ? NULL : holder_find(n->lock, key[1], key[2]);
+	const struct node *n = node_find(t, of->key[0]);
+	const struct holder *h = n == NULL ? NULL : holder_find(n->lock, of->key[1], of->key[2]);
 
 	if (h == NULL)
 		return false;
-	NUMBER(holders, node, key[0]);
-	NUMBER(holders, session, key[1]);
-	NUMBER(holders, owner, key[2]);
+	NUMBER(holders, node, of->key[0]);
+	NUMBER(holders, session, of->key[1]);
+	NUMBER(holders, owner, of->key[2]);
 	NUMBER(holders, acquisition, h->acquisition);
 	NUMBER(holders, mode, h->mode);
 	NUMBER(holders, lock_generation, h->generation);
@@ -211,9 +242,9 @@ row_of_holders(const struct tree *t, const uint64_t *key, struct row *row)
 }
 
 static bool
-row_of_sessions(const struct tree *t, const uint64_t *key, struct row *row)
+row_of_sessions(const struct tree *t, const struct dirty_row *of, struct row *row)
 {
-	const struct session *s = session_find(t, key[0]);
+	const struct session *s = of->object != NULL ? of->object : session_find(t, of->key[0]);
 
 	if (s == NULL)
 		return false;
@@ -230,14 +261,16 @@ row_of_sessions(const struct tree *t, const uint64_t *key, struct row *row)
 }
 
 static bool
-row_of_results(const struct tree *t, const uint64_t *key, struct row *row)
+row_of_results(const struct tree *t, const struct dirty_row *of, struct row *row)
 {
-	const struct session *s = session_find(t, key[0]);
-	const struct cached_reply *k = s == NULL ? NULL : reply_cache_find(s, key[1]);
+	const struct cached_reply *k = of->object;
+	const struct session *s = k != NULL ? NULL : session_find(t, of->key[0]);
 
+	if (s != NULL)
+		k = reply_cache_find(s, of->key[1]);
 	if (k == NULL)
 		return false;
-	NUMBER(results, session, key[0]);
+	NUMBER(results, session, of->key[0]);
 	NUMBER(results, number, k->number);
 	NUMBER(results, op, k->op);
 	NUMBER(results, rc, k->rc);
@@ -246,9 +279,9 @@ row_of_results(const struct tree *t, const uint64_t *key, struct row *row)
 }
 
 static bool
-row_of_members(const struct tree *t, const uint64_t *key, struct row *row)
+row_of_members(const struct tree *t, const struct dirty_row *of, struct row *row)
 {
-	const struct member_row *s = member_row_find(t, (uint8_t)key[0]);
+	const struct member_row *s = member_row_find(t, (uint8_t)of->key[0]);
 
 	if (s == NULL)
 		return false;
@@ -261,24 +294,24 @@ row_of_members(const struct tree *t, const uint64_t *key, struct row *row)
 }
 
 static bool
-row_of_settings(const struct tree *t, const uint64_t *key, struct row *row)
+row_of_settings(const struct tree *t, const struct dirty_row *of, struct row *row)
 {
-	const struct setting_info *info = setting_info(key[0]);
+	const struct setting_info *info = setting_info(of->key[0]);
 
 	if (info == NULL)
 		return false;
-	NUMBER(settings, setting, key[0]);
+	NUMBER(settings, setting, of->key[0]);
 	BYTES(settings, name, bytes_of(info->name));
-	NUMBER(settings, value, t->settings.in_force.value[key[0]]);
-	NUMBER(settings, longest, t->settings.lowered[key[0]].longest);
-	NUMBER(settings, since, t->settings.lowered[key[0]].since);
+	NUMBER(settings, value, t->settings.in_force.value[of->key[0]]);
+	NUMBER(settings, longest, t->settings.lowered[of->key[0]].longest);
+	NUMBER(settings, since, t->settings.lowered[of->key[0]].since);
 	return true;
 }
 
 static bool
-row_of_principals(const struct tree *t, const uint64_t *key, struct row *row)
+row_of_principals(const struct tree *t, const struct dirty_row *of, struct row *row)
 {
-	const struct principal *p = principal_find(t, key[0]);
+	const struct principal *p = principal_find(t, of->key[0]);
 
 	if (p == NULL)
 		return false;
@@ -289,30 +322,39 @@ row_of_principals(const struct tree *t, const uint64_t *key, struct row *row)
 }
 
 static bool
-row_of_signing_keys(const struct tree *t, const uint64_t *key, struct row *row)
+row_of_signing_keys(const struct tree *t, const struct dirty_row *of, struct row *row)
 {
 	const struct bytes keys = tree_signing_keys(t);
 
 	if (keys.len == 0)
 		return false;
-	NUMBER(signing_keys, id, key[0]);
+	NUMBER(signing_keys, id, of->key[0]);
 	NUMBER(signing_keys, since, t->signing.since);
 	BYTES(signing_keys, newest, ((struct bytes){keys.data, SIGNING_KEY}));
 	BYTES(signing_keys, former, ((struct bytes){keys.data + SIGNING_KEY, SIGNING_KEY}));
 	return true;
 }
 
-static bool (*const row_of[ROW_TABLES])(const struct tree *, const uint64_t *, struct row *) = {
+static bool (*const row_of[ROW_TABLES])(const struct tree *, const struct dirty_row *,
+                                        struct row *) = {
 #define X(name, keys) row_of_##name,
     ROWS_TABLES(X)
 #undef X
 };
 
-bool
-dirty_rows_show(const struct tree *t, enum row_table table, const uint64_t *key, struct row *row)
+static bool
+show(const struct tree *t, const struct dirty_row *of, struct row *row)
 {
-	*row = (struct row){.table = table};
-	return row_of[table](t, key, row);
+	*row = (struct row){.table = of->table};
+	return !of->gone && row_of[of->table](t, of, row);
+}
+
+bool
+dirty_rows_show(const struct tree *t, enum row_table table, const uint64_t key[3], struct row *row)
+{
+	const struct dirty_row of = {.table = table, .key = {key[0], key[1], key[2]}};
+
+	return show(t, &of, row);
 }
 
 static const int keys_of[ROW_TABLES] = {
@@ -329,7 +371,7 @@ add_row(const struct tree *t, const struct dirty_row *c, struct row_list *to)
 
 	ARRAY_ROOM(to->rows, to->n, to->room);
 	row = &to->rows[to->n++];
-	row->deleted = !dirty_rows_show(t, c->table, c->key, row);
+	row->deleted = !show(t, c, row);
 	for (int i = 0; row->deleted && i < keys_of[c->table]; i++)
 		row->values[i].number = (int64_t)c->key[i];
 }

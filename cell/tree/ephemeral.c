@@ -87,7 +87,7 @@ creator_set(struct tree *t, struct node *directory, struct session *creator)
 	must(directory->children_n == 0 && directory->creator == NULL);
 	directory->creator = creator;
 	RB_INSERT(session_directories, &creator->directories, directory);
-	dirty_node(t, directory->number);
+	dirty_node(t, directory);
 }
 
 void
@@ -95,7 +95,7 @@ creator_clear(struct tree *t, struct node *directory)
 {
 	RB_REMOVE(session_directories, &directory->creator->directories, directory);
 	directory->creator = NULL;
-	dirty_node(t, directory->number);
+	dirty_node(t, directory);
 }
 
 static void
@@ -198,7 +198,7 @@ apply_make_ephemeral(struct execution *x, const struct op_make_ephemeral *o, str
 		add_counted(x, n, &o->openers);
 	}
 	opener_add(x->tree, n, x->session);
-	dirty_node(x->tree, n->number);
+	dirty_node(x->tree, n);
 	apply_note_node(x, TREE_NODE_CHANGED, n);
 	node_attr(x->tree, n, &x->who, &r->attr);
 	return RC_OK;

@@ -70,11 +70,6 @@ size_t name_path_length(const struct node *n);
 
 /* ---- acl.c ---- */
 
-/* The subject for which the requester acts; an empty principal: its session is not live, or its
- * principal was removed. */
-struct subject acl_subject(const struct tree *t, const struct requester *who);
-/* The same of a session that is live; NULL: there is none. */
-struct subject acl_subject_of(const struct tree *t, const struct session *s, struct bytes user);
 /* The subject's rights on the node: RIGHT_READ and so on. */
 uint8_t acl_rights(const struct tree *t, const struct node *n, const struct subject *who);
 /* The contents of the file change, or it goes. */
@@ -120,8 +115,8 @@ bool acl_has_administrator(const struct tree *t, const struct principal *without
 
 /* True if the quota allows one more node. */
 bool quota_allows_node(const struct tree *t);
-/* True if contents of `old` bytes may become `len`: always when they shrink. */
-bool quota_allows_bytes(const struct tree *t, size_t old, size_t len);
+/* True if contents may become so much longer. */
+bool quota_allows_bytes(const struct tree *t, size_t more);
 
 /* ---- delete.c ---- */
 

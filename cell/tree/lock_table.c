@@ -66,7 +66,7 @@ lock_settle(struct tree *t, struct lock *l)
 	l->node->freed_epoch = t->epochs.current;
 	if (l->epoch < t->epochs.current)
 		l->node->kept_epoch = t->epochs.current;
-	dirty_node(t, l->node->number);
+	dirty_node(t, l->node);
 	free(l);
 }
 
@@ -196,7 +196,7 @@ static void
 open_generation(struct execution *x, struct node *n)
 {
 	n->lock_generation++;
-	dirty_node(x->tree, n->number);
+	dirty_node(x->tree, n);
 }
 
 static struct holder *
@@ -315,7 +315,7 @@ keep_claimed(struct execution *x, uint64_t node)
 	if (n == NULL || n->lock != NULL)
 		return;
 	n->freed_epoch = x->tree->epochs.current;
-	dirty_node(x->tree, node);
+	dirty_node(x->tree, n);
 }
 
 enum rc

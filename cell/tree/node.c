@@ -85,7 +85,7 @@ node_add(struct tree *t, struct node *parent, struct bytes name, enum node_kind 
 	must(node_link(t, n));
 	if (parent != NULL)
 		become_child(t, parent, n);
-	dirty_node(t, n->number);
+	dirty_node(t, n);
 	return n;
 }
 
@@ -129,7 +129,7 @@ node_remove(struct tree *t, struct node *n)
 	RB_REMOVE(nodes, &t->nodes.by_number, n);
 	t->nodes.n--;
 	t->nodes.bytes -= QUOTA_NODE_BYTES + n->contents.len;
-	dirty_node(t, n->number);
+	dirty_node_gone(t, n->number);
 	node_free(n);
 }
 
@@ -146,11 +146,12 @@ node_set_contents(struct tree *t, struct node *n, struct bytes contents)
 	t->nodes.bytes += contents.len;
 	t->nodes.bytes -= n->contents.len;
 	free((void *)n->contents.data);
-	acl_forget_lines(n);
+	if (n->acl_lines != NULL)
+		acl_forget_lines(n);
 	n->contents = contents;
 	n->checksum = checksum(contents);
 	n->content_generation++;
-	dirty_node(t, n->number);
+	dirty_node(t, n);
 }
 
 void

@@ -119,7 +119,7 @@ permission_given(const struct tree *t, const struct requester *requester, const 
 bool
 tree_permits(const struct tree *t, const struct requester *requester, const struct op *op)
 {
-	const struct subject who = acl_subject(t, requester);
+	const struct subject who = session_subject_of(t, requester);
 
 	return permission_given(t, requester, &who, op);
 }

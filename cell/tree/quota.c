@@ -10,7 +10,7 @@ quota_allows_node(const struct tree *t)
 }
 
 bool
-quota_allows_bytes(const struct tree *t, size_t old, size_t len)
+quota_allows_bytes(const struct tree *t, size_t more)
 {
-	return len <= old || t->nodes.bytes + (len - old) <= tree_setting(t, SETTING_quota_bytes);
+	return more == 0 || t->nodes.bytes + more <= tree_setting(t, SETTING_quota_bytes);
 }

@@ -251,7 +251,7 @@ enum rc
 tree_read(const struct tree *t, const struct requester *who, int64_t now_ns, const struct op *op,
           struct buffer *result)
 {
-	const struct reading g = {t, who, acl_subject(t, who), now_ns};
+	const struct reading g = {t, who, session_subject_of(t, who), now_ns};
 
 	if (session_live(t, who->session) == NULL)
 		return RC_NO_SESSION;

@@ -20,7 +20,7 @@ reply_cache_find(const struct session *s, uint64_t number)
 void
 reply_cache_drop(struct tree *t, struct session *s, struct cached_reply *k)
 {
-	dirty_result(t, s->id, k->number);
+	dirty_result_gone(t, s->id, k->number);
 	RB_REMOVE(session_replies, &s->replies, k);
 	s->replies_n--;
 	free((void *)k->result.data);
@@ -39,7 +39,7 @@ reply_cache_keep(struct tree *t, struct session *s, uint64_t number, enum op_cod
 	k->result = bytes_copy(result);
 	must(RB_INSERT(session_replies, &s->replies, k) == NULL);
 	s->replies_n++;
-	dirty_result(t, s->id, number);
+	dirty_result(t, s->id, k);
 }
 
 static void
@@ -50,7 +50,7 @@ forget_below(struct tree *t, struct session *s, uint64_t below)
 	if (below <= s->below)
 		return;
 	s->below = below;
-	dirty_session(t, s->id);
+	dirty_session(t, s);
 	while ((k = RB_MIN(session_replies, &s->replies)) != NULL && k->number < below)
 		reply_cache_drop(t, s, k);
 }

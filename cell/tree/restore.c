@@ -33,7 +33,7 @@ raise_node(struct tree *t, struct node *n, uint64_t jump)
 		n->content_generation += jump;
 	n->lock_generation += jump;
 	n->acl_generation += jump;
-	dirty_node(t, n->number);
+	dirty_node(t, n);
 	if (n->lock == NULL || n->lock->delay.mode == LOCK_NONE)
 		return;
 	n->lock->delay.generation += jump;

@@ -55,6 +55,23 @@ session_live(const struct tree *t, uint64_t id)
 	return s != NULL && s->ending == 0 ? s : NULL;
 }
 
+struct subject
+session_subject(const struct tree *t, const struct session *s, struct bytes user)
+{
+	const bool owned = s != NULL && principal_find(t, s->principal_generation) != NULL;
+
+	return (struct subject){
+	    .principal = owned ? s->principal : (struct bytes){0},
+	    .user = user,
+	};
+}
+
+struct subject
+session_subject_of(const struct tree *t, const struct requester *who)
+{
+	return session_subject(t, session_live(t, who->session), who->user);
+}
+
 struct session *
 session_by_nonce(const struct tree *t, struct bytes nonce)
 {
@@ -84,7 +101,7 @@ session_add(struct tree *t, const struct tree_session *from)
 		must(RB_INSERT(ended_sessions, &t->sessions.ended, s) == NULL);
 	}
 	t->sessions.n++;
-	dirty_session(t, s->id);
+	dirty_session(t, s);
 	return s;
 }
 
@@ -117,7 +134,7 @@ session_remove(struct tree *t, struct session *s)
 	RB_REMOVE(sessions, &t->sessions.by_id, s);
 	RB_REMOVE(ended_sessions, &t->sessions.ended, s);
 	t->sessions.n--;
-	dirty_session(t, s->id);
+	dirty_session_gone(t, s->id);
 	session_free(s);
 }
 
@@ -162,7 +179,7 @@ session_end(struct execution *x, struct session *s, enum session_end cause)
 	RB_REMOVE(nonces, &t->sessions.by_nonce, s);
 	RB_REMOVE(principal_sessions, &t->sessions.by_principal, s);
 	must(RB_INSERT(ended_sessions, &t->sessions.ended, s) == NULL);
-	dirty_session(t, s->id);
+	dirty_session(t, s);
 	session_finish(x, s);
 	if (own)
 		x->session = NULL;
@@ -213,7 +230,7 @@ apply_await_session(struct execution *x, const struct op_await_session *o)
 	if (s == NULL)
 		return RC_NO_SESSION;
 	s->awaited = o->awaited;
-	dirty_session(x->tree, s->id);
+	dirty_session(x->tree, s);
 	return RC_OK;
 }
 

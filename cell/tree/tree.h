@@ -44,9 +44,14 @@ struct tree_answer {
 	uint64_t session, number; /* of the request; 0, 0: the master's own command */
 	enum op_code op;
 	enum rc rc;
-	bool replayed;       /* an answer kept from the first time: nothing changed */
-	bool kept;           /* for the case that the request is received again */
-	struct bytes result; /* encoded result of kind wire_op_result(op) */
+	bool replayed; /* an answer kept from the first time: nothing changed */
+	bool kept;     /* for the case that the request is received again */
+	enum result_kind kind;
+	struct bytes result; /* encoded, of this kind; of no length unless `rc` is RC_OK */
+	/* The node whose attributes it has, 0: none, and the rights in them. A replayed answer is
+	 * not decoded: 0. */
+	uint64_t shows;
+	uint8_t rights;
 };
 
 /* The changes that the master has to look at after an apply. */
