@@ -24,7 +24,7 @@ m_admission_note_dropped(struct m_request *r, const struct wire_list *nodes)
 	if (!is_bounded(r))
 		return;
 	r->pass = pass_new(r);
-	while (wire_next_node_key(&at, &node))
+	for (uint32_t i = 0; i < nodes->count && wire_next_node_key(&at, &node); i++)
 		footprint_add(&r->pass->dropped, node.node);
 }
 

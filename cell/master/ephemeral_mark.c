@@ -332,8 +332,7 @@ ask_no_more(struct master *m)
 void
 m_mark_forget(struct master *m, const struct m_request *r)
 {
-	if (r->code == OP_make_ephemeral && m->mark.state != MARK_PROPOSED &&
-	    is_marks(&m->mark, r->session->id, r->number))
+	if (m->mark.state != MARK_PROPOSED && is_marks(&m->mark, r->session->id, r->number))
 		ask_no_more(m);
 }
 

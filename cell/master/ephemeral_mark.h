@@ -66,7 +66,7 @@ struct m_request *m_mark_next(struct master *m);
 void m_mark_propose(struct master *m, const struct m_session *s, const struct m_request *r);
 /* A make_ephemeral was applied. */
 void m_mark_applied(struct master *m, const struct tree_answer *answer);
-/* The request goes. */
+/* A make_ephemeral goes. */
 void m_mark_forget(struct master *m, const struct m_request *r);
 
 #endif

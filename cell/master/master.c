@@ -132,7 +132,9 @@ has_parked(const struct master *m)
 static bool
 has_more(struct master *m)
 {
-	if (inherits(m) || m->removed.due || m_mark_asks(m) || !TAILQ_EMPTY(&m->events.waiting))
+	if (inherits(m) || m->removed.due || !TAILQ_EMPTY(&m->events.waiting))
+		return true;
+	if (m->mark.state == MARK_ASKING && m_mark_asks(m))
 		return true;
 	if (!m->barrier.stands &&
 	    (!TAILQ_EMPTY(&m->opening.parked) || !TAILQ_EMPTY(&m->ending.due) ||
@@ -176,7 +178,7 @@ m_step_end(struct master *m)
 		m_removed_run(m);
 	if (!m->barrier.stands)
 		run_behind_barrier(m);
-	if (m_mark_asks(m))
+	if (m->mark.state == MARK_ASKING)
 		m_mark_run(m);
 	if (has_parked(m))
 		m_request_run(m);

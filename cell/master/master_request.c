@@ -43,9 +43,8 @@ struct received {
 /* The result of a request. */
 struct shown {
 	struct bytes encoded;
-	struct result result; /* RESULT_none: there is none, or a listing */
-	const struct attr
-	    *attr; /* in it, with which a handle may be opened; NULL: there are none */
+	uint64_t node;  /* whose attributes are in it, with which a handle may be opened; 0: none */
+	uint8_t rights; /* in them */
 };
 
 /* ---- the unanswered requests ---- */
@@ -98,7 +97,8 @@ request_free(struct master *m, struct m_session *s, struct m_request *r)
 	s->requests.window[r->slot] -= r->op.len;
 	m_usage_drop_request(s, r->op.len);
 	m_order_forget(s, r);
-	m_mark_forget(m, r);
+	if (r->code == OP_make_ephemeral)
+		m_mark_forget(m, r);
 	if (r->pass != NULL)
 		gate_abandon(&m->gate, r->pass);
 	if (r->parked)
@@ -205,17 +205,18 @@ request_new(struct master *m, struct m_session *s, const struct received *in)
 	return r;
 }
 
-static void
-show(struct shown *to, const struct m_request *r, enum rc rc, struct bytes encoded)
+static struct shown
+show(const struct m_request *r, enum rc rc, struct bytes encoded)
 {
 	const enum result_kind kind = wire_op_result(r->code);
+	const struct attr *attr = NULL;
+	struct result result;
 
-	to->encoded = encoded;
-	to->result.kind = RESULT_none;
-	to->attr = NULL;
 	if (rc == RC_OK && kind != RESULT_listing &&
-	    wire_get_result(kind, encoded, &to->result) == RC_OK)
-		to->attr = wire_result_attr(&to->result);
+	    wire_get_result(kind, encoded, &result) == RC_OK)
+		attr = wire_result_attr(&result);
+	return attr == NULL ? (struct shown){.encoded = encoded}
+	                    : (struct shown){encoded, attr->node, attr->rights};
 }
 
 static void
@@ -231,7 +232,7 @@ reply_with_leave(struct master *m, struct m_session *s, struct m_request *r, enu
 	              .result = shown->encoded,
 	              .generation = r->generation,
 	              .leave = leave,
-	              .check = m_proof_for(m, &r->requester, shown->attr, digits)},
+	              .check = m_proof_for(m, &r->requester, shown->node, shown->rights, digits)},
 	};
 
 	if (s->connection != NULL)
@@ -247,9 +248,8 @@ void
 m_request_reply(struct master *m, struct m_session *s, struct m_request *r, enum rc rc,
                 struct bytes result)
 {
-	struct shown shown;
+	const struct shown shown = show(r, rc, result);
 
-	show(&shown, r, rc, result);
 	reply_with_leave(m, s, r, rc, &shown, 0);
 }
 
@@ -275,26 +275,27 @@ read_leave(struct master *m, struct m_session *s, const struct m_request *r, con
 }
 
 static bool
-command_is_cachable(const struct tree_answer *answer, enum result_kind kind)
+command_is_cachable(const struct tree_answer *answer)
 {
 	if (answer->rc != RC_OK || answer->replayed)
 		return false;
-	return kind == RESULT_attr || kind == RESULT_created || answer->op == OP_delete;
+	return answer->kind == RESULT_attr || answer->kind == RESULT_created ||
+	       answer->op == OP_delete;
 }
 
 /* The answer to a command shows its node as it is now; that to a create or a delete, what the name
  * stands for in the directory. */
 static uint64_t
 command_leave(struct master *m, struct m_session *s, const struct m_request *r,
-              const struct tree_answer *answer, const struct result *result)
+              const struct tree_answer *answer)
 {
 	uint64_t keys[3] = {r->node, KEY_RIGHTS};
 	size_t n = 2;
 
-	if (r->generation == 0 || !command_is_cachable(answer, result->kind))
+	if (r->generation == 0 || !command_is_cachable(answer))
 		return 0;
-	if (result->kind == RESULT_created)
-		keys[n++] = result->created.attr.node;
+	if (answer->kind == RESULT_created)
+		keys[n++] = answer->shows;
 	return m_cache_leave(m, s, r, keys, n);
 }
 
@@ -308,7 +309,7 @@ begin_read(struct master *m, struct m_session *s, struct m_request *r, const str
 	struct shown shown;
 
 	must(!result.failed);
-	show(&shown, r, rc, rc == RC_OK ? buffer_view(&result) : (struct bytes){NULL, 0});
+	shown = show(r, rc, rc == RC_OK ? buffer_view(&result) : (struct bytes){NULL, 0});
 	reply_with_leave(m, s, r, rc, &shown, read_leave(m, s, r, op, rc));
 	buffer_free(&result);
 }
@@ -425,9 +426,10 @@ m_request_applied(struct master *m, const struct tree_answer *answer)
 		m_lock_acquire_refused(m, s, r);
 		return;
 	}
-	show(&shown, r, answer->rc, answer->result);
-	reply_with_leave(m, s, r, answer->rc, &shown,
-	                 command_leave(m, s, r, answer, &shown.result));
+	shown = (struct shown){answer->result, answer->shows, answer->rights};
+	if (answer->replayed)
+		shown = show(r, answer->rc, answer->result);
+	reply_with_leave(m, s, r, answer->rc, &shown, command_leave(m, s, r, answer));
 }
 
 /* ---- receiving ---- */

@@ -150,7 +150,8 @@ m_order_wait_list(struct master *m, struct m_session *s, struct m_request *r, co
 	struct request_list *held = NULL;
 	struct m_request *e = NULL;
 
-	if ((held = m_mark_wait_list(m, r)) != NULL)
+	if ((m->mark.state != MARK_NONE || r->code == OP_make_ephemeral) &&
+	    (held = m_mark_wait_list(m, r)) != NULL)
 		return held;
 	if (r->read)
 		e = last_before(&s->order.ordered, r);

@@ -25,11 +25,11 @@ m_proof_of_place(struct master *m, const struct m_session *s, const struct op *o
 }
 
 struct bytes
-m_proof_for(struct master *m, const struct requester *who, const struct attr *attr,
+m_proof_for(struct master *m, const struct requester *who, uint64_t node, uint8_t rights,
             uint8_t digits[LIMIT_CHECK])
 {
-	if (attr == NULL)
+	if (node == 0)
 		return (struct bytes){NULL, 0};
-	check_digits(m->config.keys.secret[0], who, attr->node, attr->rights, digits);
+	check_digits(m->config.keys.secret[0], who, node, rights, digits);
 	return (struct bytes){digits, LIMIT_CHECK};
 }

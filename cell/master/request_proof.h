@@ -15,9 +15,9 @@ bool m_proof_of_rights(struct master *m, const struct m_session *s, const struct
                        uint64_t node);
 /* True when a master gave the acquire its ticket, or it is no acquire. */
 bool m_proof_of_place(struct master *m, const struct m_session *s, const struct op *op);
-/* The check digits of the rights with which the requester may open a handle, in `digits`; `attr`
- * shows them, NULL: there are none. */
-struct bytes m_proof_for(struct master *m, const struct requester *who, const struct attr *attr,
-                         uint8_t digits[LIMIT_CHECK]);
+/* The check digits of the rights with which the requester may open a handle of the node, in
+ * `digits`; node 0: of none. */
+struct bytes m_proof_for(struct master *m, const struct requester *who, uint64_t node,
+                         uint8_t rights, uint8_t digits[LIMIT_CHECK]);
 
 #endif
