@@ -8,16 +8,7 @@
 #include "cell/sys/clock.h"
 #include "cell/sys/log.h"
 
-/* ---- clocks, log ---- */
-
-static mono_t
-io_now(void *user, int64_t *wall_ns)
-{
-	(void)user;
-	if (wall_ns != NULL)
-		*wall_ns = clock_wall_ns();
-	return clock_now();
-}
+/* ---- randomness, log ---- */
 
 static void
 io_random(void *user, void *to, size_t n)
@@ -271,7 +262,7 @@ struct server_io
 process_io(struct server_process *p)
 {
 	return (struct server_io){
-	    .now = io_now,
+	    .now = clock_read,
 	    .random = io_random,
 	    .log = io_log,
 	    .append = io_append,

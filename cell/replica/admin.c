@@ -311,12 +311,11 @@ r_admin_init(struct replica *r, struct bytes admin_key)
 	TAILQ_INIT(&r->admin.requests);
 }
 
-void
-r_admin_command(struct replica *r, uint64_t conn, const struct msg_operate *m)
+static void
+take(struct replica *r, uint64_t conn, const struct msg_operate *m)
 {
 	struct admin_request *o;
 
-	must(r->mastership.serving);
 	if (r->admin.n == OPERATORS_MAX) {
 		answer(r, conn, RC_BUSY, 0, "too many operators");
 		return;
@@ -330,6 +329,24 @@ r_admin_command(struct replica *r, uint64_t conn, const struct msg_operate *m)
 	o->since = r->now;
 	TAILQ_INSERT_TAIL(&r->admin.requests, o, entry);
 	r->admin.n++;
+}
+
+/* A master without a valid lease may have a successor, so it does not know the present state. */
+bool
+r_admin_frame(struct replica *r, uint64_t conn, struct bytes frame)
+{
+	struct message nobody = {.code = MSG_redirect, .redirect.epoch = tree_epoch(r->tree)};
+	struct message m;
+
+	must(r->mastership.serving);
+	if (!r_lease_valid(r)) {
+		r_answer(r, conn, &nobody);
+		return true;
+	}
+	if (wire_get_frame(frame, &m) != RC_OK || m.code != MSG_operate)
+		return false;
+	take(r, conn, &m.operate);
+	return true;
 }
 
 /* ---- outcomes ---- */

@@ -1,5 +1,4 @@
-/* A queue of frames that wait at a replica: proposals for room in the log, frames of clients for
- * the epoch. */
+/* A queue of clients' frames that wait at a replica for its epoch. */
 #ifndef LSFS_REPLICA_FRAME_BACKLOG_H
 #define LSFS_REPLICA_FRAME_BACKLOG_H
 
@@ -8,7 +7,7 @@
 
 struct backlog_frame {
 	TAILQ_ENTRY(backlog_frame) entry;
-	uint64_t conn;      /* of the client that has sent it; 0: a proposal */
+	uint64_t conn;      /* of the client that has sent it */
 	struct bytes bytes; /* owned */
 };
 TAILQ_HEAD(frame_backlog, backlog_frame);

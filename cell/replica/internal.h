@@ -46,8 +46,8 @@ struct replica_disk {
 
 /* replica.c: proposals that wait for room in the log, in order. */
 struct proposal_backlog {
-	struct frame_backlog frames;
-	size_t bytes;
+	struct bytes *proposals; /* owned */
+	size_t n, room, bytes;
 };
 
 /* mastership.c */
@@ -210,8 +210,9 @@ void r_member_list_free(struct replica *r);
 /* Initializes the operators' commands of a new replica: none. The administrator of a cell that is
  * new has this key, which is copied. */
 void r_admin_init(struct replica *r, struct bytes admin_key);
-/* Takes a command of an operator; this replica must serve as master. */
-void r_admin_command(struct replica *r, uint64_t conn, const struct msg_operate *m);
+/* Takes an operator's frame; this replica must serve as master. False: it asks for what cell/master
+ * knows. */
+bool r_admin_frame(struct replica *r, uint64_t conn, struct bytes frame);
 /* A majority has a new signing key, which can be put in force (REPLICA_KEYS). */
 void r_admin_keys(struct replica *r, struct bytes keys);
 /* No list of the members and no signing key is on its way, so that another list may be proposed. */

@@ -64,7 +64,7 @@ propose_epoch(struct replica *r)
 	r_settings_elected(r);
 	r->mastership.candidacy = r->paxos->master;
 	r->mastership.elected_at = r->now;
-	must(TAILQ_EMPTY(&r->backlog.frames));
+	must(r->backlog.n == 0);
 	r_propose(r, &begin);
 	buffer_free(&settings);
 }

@@ -1,6 +1,7 @@
 /* One replica: paxos, the tree, and cell/master. An event goes to one of the three; then chosen
  * entries are applied, the master's proposals go to the log, and changes go into the update. */
 #include <stdlib.h>
+#include <string.h>
 #include "cell/base/memory.h"
 #include "cell/base/must.h"
 #include "cell/paxos/ballot.h"
@@ -32,7 +33,6 @@ replica_new(const struct replica_config *config, struct tree *tree,
 	r->applied = r->disk.saved = tree_applied(tree);
 	r->master_seen = now;
 	r->disk.synced = MONO_NEVER;
-	TAILQ_INIT(&r->backlog.frames);
 	r_mastership_init(r);
 	r_admin_init(r, config->admin_key);
 	r_member_list_init(r, config, &r->config.paxos);
@@ -180,22 +180,46 @@ look_up_payloads(struct replica *r)
 void
 r_backlog_put(struct replica *r, struct bytes owned)
 {
-	frame_backlog_push(&r->backlog.frames, 0, owned);
-	r->backlog.bytes += owned.len;
+	struct proposal_backlog *b = &r->backlog;
+
+	ARRAY_ROOM(b->proposals, b->n, b->room);
+	b->proposals[b->n++] = owned;
+	b->bytes += owned.len;
 }
 
 static void
-backlog_drop_first(struct replica *r)
+backlog_drop(struct replica *r, size_t n)
 {
-	r->backlog.bytes -= TAILQ_FIRST(&r->backlog.frames)->bytes.len;
-	frame_backlog_pop(&r->backlog.frames);
+	struct proposal_backlog *b = &r->backlog;
+
+	for (size_t i = 0; i < n; i++) {
+		b->bytes -= b->proposals[i].len;
+		free((void *)b->proposals[i].data);
+	}
+	b->n -= n;
+	if (b->n > 0)
+		memmove(b->proposals, b->proposals + n, b->n * sizeof *b->proposals);
 }
 
 void
 r_backlog_clear(struct replica *r)
 {
-	frame_backlog_clear(&r->backlog.frames);
-	r->backlog.bytes = 0;
+	backlog_drop(r, r->backlog.n);
+	free(r->backlog.proposals);
+	r->backlog = (struct proposal_backlog){0};
+}
+
+/* False: the log has no room for what waits. */
+static bool
+backlog_propose(struct replica *r)
+{
+	size_t n = 0;
+
+	while (n < r->backlog.n && px_room(r->px))
+		r_step_px(r, (struct px_event){.kind = PX_PROPOSE,
+		                               .payload = r->backlog.proposals[n++]});
+	backlog_drop(r, n);
+	return n > 0;
 }
 
 void
@@ -316,17 +340,10 @@ settle(struct replica *r)
 	bool more = true;
 
 	while (more) {
-		more = false;
 		if (r->admin.n > 0)
 			r_admin_go_on(r);
 		follow_paxos(r);
-		while (!TAILQ_EMPTY(&r->backlog.frames) && px_room(r->px)) {
-			r_step_px(r, (struct px_event){.kind = PX_PROPOSE,
-			                               .payload =
-			                                   TAILQ_FIRST(&r->backlog.frames)->bytes});
-			backlog_drop_first(r);
-			more = true;
-		}
+		more = r->backlog.n > 0 && backlog_propose(r);
 		while (may_apply(r) && r->work < APPLY_WORK) {
 			apply_next(r);
 			more = true;
@@ -379,26 +396,10 @@ on_client(struct replica *r, const struct replica_event *e)
 	r_absorb_master(r);
 }
 
-/* A master without a valid lease may have a successor, so it does not know the present state. */
-static void
-on_operator(struct replica *r, const struct replica_event *e)
-{
-	struct message nobody = {.code = MSG_redirect, .redirect.epoch = tree_epoch(r->tree)};
-	struct message m;
-
-	if (r->mastership.serving && !r_lease_valid(r))
-		r_answer(r, e->conn, &nobody);
-	else if (r->mastership.serving && wire_get_frame(e->frame, &m) == RC_OK &&
-	         m.code == MSG_operate)
-		r_admin_command(r, e->conn, &m.operate);
-	else
-		on_client(r, e);
-}
-
 static void
 on_frame(struct replica *r, const struct replica_event *e)
 {
-	switch (wire_frame_code(e->frame)) {
+	switch (e->code) {
 	case MSG_status_request:
 		r_status_answer(r, e->conn);
 		return;
@@ -413,7 +414,8 @@ on_frame(struct replica *r, const struct replica_event *e)
 	case MSG_locks_request:
 	case MSG_principals_request:
 	case MSG_check_sequencer:
-		on_operator(r, e);
+		if (!r->mastership.serving || !r_admin_frame(r, e->conn, e->frame))
+			on_client(r, e);
 		return;
 	default:
 		on_client(r, e);
@@ -520,6 +522,13 @@ behind(const struct replica *r)
 	return from;
 }
 
+static bool
+is_well(const struct replica *r)
+{
+	return r->paxos->condition == CONDITION_VOTING && !r->settings.outdated &&
+	       !r_state_waits(r) && mono_before(r->now, r->paxos->master_until);
+}
+
 static void
 report_to_driver(struct replica *r, struct replica_update *u)
 {
@@ -527,7 +536,7 @@ report_to_driver(struct replica *r, struct replica_update *u)
 	u->behind = behind(r);
 	u->diverged = r->diverged;
 	u->backlog = r->backlog.bytes;
-	u->condition = replica_condition(r);
+	u->condition = is_well(r) ? CONDITION_VOTING : replica_condition(r);
 	u->deadline = replica_deadline(r);
 }
 

@@ -37,7 +37,7 @@ enum replica_event_kind {
 	REPLICA_CONNECTED,    /* conn: a client's connection; principal; key: that has proved it,
 	                       * empty for a client in this process */
 	REPLICA_DISCONNECTED, /* conn */
-	REPLICA_FRAME,        /* conn, frame: one whole frame from a client */
+	REPLICA_FRAME,        /* conn, frame: one whole frame from a client; code: its message's */
 	REPLICA_DATAGRAM,     /* conn, frame: likewise, but received beside the connection */
 	REPLICA_PEER,         /* peer, frame: one whole frame from a replica */
 	REPLICA_PERSISTED,    /* write: the records of all updates up to this number are durable */
@@ -64,6 +64,7 @@ struct replica_event {
 	uint64_t conn; /* the driver's number of a connection, never used again */
 	uint8_t peer;
 	uint64_t write, index;
+	unsigned code;
 	struct bytes frame;
 	struct bytes principal, key;
 	bool on;

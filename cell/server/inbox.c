@@ -73,6 +73,7 @@ principal_new(struct inbox *in, const uint8_t key[INBOX_KEY])
 	memcpy(p->key, key, sizeof p->key);
 	TAILQ_INIT(&p->turns);
 	must(RB_INSERT(inbox_principals, &in->principals, p) == NULL);
+	in->principals_n++;
 	return p;
 }
 
@@ -118,6 +119,7 @@ queue_free(struct inbox *in, struct inbox_queue *q)
 	if (in->latest_principal == p)
 		in->latest_principal = NULL;
 	RB_REMOVE(inbox_principals, &in->principals, p);
+	in->principals_n--;
 	free(p);
 }
 

@@ -36,8 +36,9 @@ struct inbox {
 	unsigned budget;
 	struct inbox_tree queues;           /* by connection */
 	struct inbox_principals principals; /* by key */
-	struct inbox_turns turns;           /* those of whose frames some wait */
-	size_t bytes;                       /* of all waiting frames */
+	size_t principals_n;
+	struct inbox_turns turns; /* those of whose frames some wait */
+	size_t bytes;             /* of all waiting frames */
 	/* The principal whose frame was handled last, NULL: none or it has gone; the time of that;
 	 * and when a frame of any other principal was handled last. */
 	const struct inbox_principal *latest_principal;

@@ -65,12 +65,6 @@ local_clients_disconnect(struct local_clients *l, uint64_t conn)
 	return c != NULL;
 }
 
-void
-local_clients_post(struct local_clients *l, struct queued_frame queued)
-{
-	frame_queue_put(&l->outbox, queued);
-}
-
 static void
 deliver_one(struct local_clients *l, const struct queued_frame *p)
 {

@@ -21,10 +21,8 @@ void local_clients_clear(struct local_clients *l);
 uint64_t local_clients_connect(struct local_clients *l, const struct server_client *client);
 /* Removes a client; false: no connection has that number. */
 bool local_clients_disconnect(struct local_clients *l, uint64_t conn);
-/* Queues a frame, or the end of the connection, for a client; dropped if the client is gone by
- * then. */
-void local_clients_post(struct local_clients *l, struct queued_frame queued);
-/* Delivers all queued frames, and those that are queued during the delivery. */
+/* Delivers all frames of the outbox, and the ends of connections, and those that are queued during
+ * the delivery; they are dropped if the client is gone by then. */
 void local_clients_deliver(struct local_clients *l);
 
 #endif

@@ -59,9 +59,32 @@ is_ready(void *user, uint64_t conn, struct bytes frame)
 }
 
 static void
-step_frame(struct server *s, uint64_t conn, struct bytes frame)
+step_frame(struct server *s, uint64_t conn, unsigned code, struct bytes frame)
 {
-	server_step(s, (struct replica_event){.kind = REPLICA_FRAME, .conn = conn, .frame = frame});
+	server_step(s, (struct replica_event){.kind = REPLICA_FRAME,
+	                                      .conn = conn,
+	                                      .code = code,
+	                                      .frame = frame});
+}
+
+/* False: all clients are of one principal, which delays nobody else. */
+static bool
+has_others(const struct server *s)
+{
+	return s->inbox.principals_n > 1;
+}
+
+static bool
+is_in_budget(const struct server *s, uint64_t conn)
+{
+	return !has_others(s) || inbox_in_budget(&s->inbox, conn, s->heard);
+}
+
+static void
+charge(struct server *s, uint64_t conn)
+{
+	if (has_others(s))
+		inbox_charge(&s->inbox, conn, s->heard, replica_under_way(s->replica, conn));
 }
 
 /* Goes on reading from a client that was held, when half of what it may have in the inbox is
@@ -90,8 +113,8 @@ read_inbox(struct server *s)
 	end = mono_add(now_of(s), span_ms(TURN_MS));
 	while (!s->left && !s->turn_over && inbox_take(&s->inbox, s->heard, is_ready, s, &p)) {
 		read_on(s, &p);
-		inbox_charge(&s->inbox, p.conn, s->heard, replica_under_way(s->replica, p.conn));
-		step_frame(s, p.conn, p.frame);
+		charge(s, p.conn);
+		step_frame(s, p.conn, wire_frame_code(p.frame), p.frame);
 		queued_frame_free(&p);
 		s->turn_over = mono_reached(now_of(s), end);
 	}
@@ -116,7 +139,7 @@ must_wait(struct server *s, uint64_t conn, unsigned code)
 	if (code == MSG_keepalive)
 		return !inbox_keepalive(&s->inbox, conn, s->heard, false);
 	return s->inbox.bytes > 0 || turn_is_over(s) || !may_step(s, conn, code) ||
-	       !inbox_in_budget(&s->inbox, conn, s->heard);
+	       !is_in_budget(s, conn);
 }
 
 /* True if the inbox has no room for more of the connection's principal. Others find some room when
@@ -144,12 +167,12 @@ take(struct server *s, uint64_t conn, unsigned code, struct bytes frame)
 {
 	const bool remote = (conn & GATEWAY_CONN) != 0;
 
-	s->heard = now_of(s);
+	if (code == MSG_keepalive || has_others(s))
+		s->heard = now_of(s);
 	if (!must_wait(s, conn, code)) {
 		if (code != MSG_keepalive)
-			inbox_charge(&s->inbox, conn, s->heard,
-			             replica_under_way(s->replica, conn));
-		step_frame(s, conn, frame);
+			charge(s, conn);
+		step_frame(s, conn, code, frame);
 		return true;
 	}
 	if (remote && is_full(s, conn))

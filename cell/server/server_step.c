@@ -18,7 +18,7 @@ post(struct server *s, struct queued_frame queued)
 	} else if ((queued.conn & GATEWAY_CONN) == 0) {
 		if (queued.close)
 			inbox_disconnect(&s->inbox, queued.conn);
-		local_clients_post(&s->clients, queued);
+		frame_queue_put(&s->clients.outbox, queued);
 		return;
 	} else if (queued.close) {
 		inbox_disconnect(&s->inbox, queued.conn); /* nobody would be told the replies */

@@ -27,6 +27,15 @@ clock_wall_ns(void)
 	return read_clock(CLOCK_REALTIME);
 }
 
+mono_t
+clock_read(void *user, int64_t *wall_ns)
+{
+	(void)user;
+	if (wall_ns != NULL)
+		*wall_ns = clock_wall_ns();
+	return clock_now();
+}
+
 void
 random_fill(void *to, size_t len)
 {

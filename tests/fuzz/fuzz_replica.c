@@ -84,6 +84,7 @@ hear(struct play *p, enum replica_event_kind kind, uint8_t from, struct bytes bo
 	step(p, (struct replica_event){.kind = kind,
 	                               .conn = p->conn[from % CLIENTS],
 	                               .peer = (uint8_t)(2 + from % 2),
+	                               .code = wire_frame_code(buffer_view(&frame)),
 	                               .frame = buffer_view(&frame)});
 	buffer_free(&frame);
 }
