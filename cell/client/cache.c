@@ -149,23 +149,13 @@ entry_drop(struct cache *c, uint64_t node)
 		entry_free(c, e);
 }
 
-/* Replaces bytes of the entry by these, which it owns from now on, or by a result. */
+/* Replaces bytes of the entry by these, which it owns from now on. */
 static void
 entry_set(struct cache *c, struct cache_entry *e, struct bytes *at, struct bytes own)
 {
 	entry_grow(c, e, own.len - at->len);
 	free((void *)at->data);
 	*at = own;
-}
-
-static void
-entry_put(struct cache *c, struct cache_entry *e, struct bytes *at, const struct result *result)
-{
-	struct buffer encoded = BUFFER(LIMIT_FRAME);
-
-	wire_put_result(&encoded, result);
-	must(!encoded.failed);
-	entry_set(c, e, at, buffer_take(&encoded));
 }
 
 static struct cache_name *
@@ -374,12 +364,23 @@ cache_answered(struct cache *c, const uint64_t *nodes, size_t n, uint64_t index,
 
 /* ---- replies ---- */
 
+static struct bytes
+encoded_attr(const struct attr *attr, const struct cache_reply *reply)
+{
+	struct buffer encoded = BUFFER(LIMIT_FRAME);
+
+	if (reply->result->kind == RESULT_attr)
+		return bytes_copy(reply->encoded);
+	wire_put_result(&encoded, &(struct result){RESULT_attr, .attr.attr = *attr});
+	must(!encoded.failed);
+	return buffer_take(&encoded);
+}
+
 /* Keeps the attributes, if that is allowed; returns the entry of the node then. There is an entry
  * in any case, because the session is registered for the node. */
 static struct cache_entry *
 keep_attr(struct cache *c, const struct attr *attr, const struct cache_reply *reply)
 {
-	const struct result r = {.kind = RESULT_attr, .attr.attr = *attr};
 	struct cache_entry *e;
 
 	if (attr->node == 0)
@@ -387,7 +388,7 @@ keep_attr(struct cache *c, const struct attr *attr, const struct cache_reply *re
 	e = entry_get(c, attr->node);
 	if (!may_keep(c, attr->node, reply->number, reply->index))
 		return NULL;
-	entry_put(c, e, &e->attr, &r);
+	entry_set(c, e, &e->attr, encoded_attr(attr, reply));
 	cache_rights_put(&e->rights, reply->user, attr->rights, reply->check);
 	e->index = reply->index;
 	return e;
@@ -432,7 +433,7 @@ keep_listing(struct cache *c, const struct op_get_listing *o, const struct cache
 	struct cache_entry *e = keep_attr(c, &reply->result->listing.attr, reply);
 
 	if (e != NULL && o->after.len == 0 && o->index == 0 && !reply->result->listing.more)
-		entry_put(c, e, &e->listing, reply->result);
+		entry_set(c, e, &e->listing, bytes_copy(reply->encoded));
 }
 
 static void

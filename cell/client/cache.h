@@ -82,6 +82,7 @@ struct cache_reply {
 	enum rc rc;
 	uint64_t index;
 	const struct result *result; /* valid when `rc` is RC_OK */
+	struct bytes encoded;        /* the same, as it was received */
 };
 
 /* Keeps what the reply to this operation says, as far as the rules allow. The session is registered

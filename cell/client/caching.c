@@ -215,7 +215,8 @@ client_caching_answer(struct client *c, const struct client_request *r)
 	answer->index = a.index;
 	answer->cached = true;
 	answer->result = a.result;
-	client_request_note_rights(answer, a.check);
+	client_request_note_rights(answer, a.rc == RC_OK ? wire_result_attr(&a.result) : NULL,
+	                           a.check);
 	return true;
 }
 
@@ -268,7 +269,8 @@ void
 client_caching_on_reply(struct client *c, const struct client_request *r, const struct msg_reply *m,
                         const struct result *result)
 {
-	const struct cache_reply reply = {r->number, r->user, m->check, m->rc, m->index, result};
+	const struct cache_reply reply = {r->number, r->user, m->check, m->rc,
+	                                  m->index,  result,  m->result};
 	const struct client_request *oldest = TAILQ_FIRST(&c->requests.in_flight);
 	const uint64_t next = c->requests.next_number;
 	const bool kept = may_be_kept(c, m);

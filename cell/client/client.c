@@ -266,7 +266,8 @@ send_waiting(struct client *c)
 		client_keepalive_tell_returned(c);
 	if (!TAILQ_EMPTY(&c->requests.queue))
 		client_request_pump(c);
-	if (c->session.state == CLIENT_SAFE)
+	if (c->session.state == CLIENT_SAFE &&
+	    (c->open_files.question != 0 || c->open_files.registered_n > 0))
 		client_open_files_run(c);
 }
 

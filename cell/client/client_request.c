@@ -435,23 +435,27 @@ request_find(struct client *c, uint64_t number)
 	return NULL;
 }
 
-/* Decodes the result that belongs to the reply's code; false when the reply is not valid. */
+/* Decodes the result that belongs to the reply's code, and finds the attributes in it, NULL if
+ * there are none; false when the reply is not valid. */
 static bool
-reply_result(const struct client_request *r, const struct msg_reply *m, struct result *result)
+reply_result(const struct client_request *r, const struct msg_reply *m, struct result *result,
+             const struct attr **attr)
 {
 	*result = (struct result){.kind = RESULT_none};
+	*attr = NULL;
 	if (m->rc == RC_QUEUED && !(r->code == OP_acquire && r->acquire.wait))
 		return false;
 	if (m->rc != RC_OK && m->rc != RC_QUEUED)
 		return true;
-	return wire_get_result(wire_op_result(r->code), m->result, result) == RC_OK;
+	if (wire_get_result(wire_op_result(r->code), m->result, result) != RC_OK)
+		return false;
+	*attr = m->rc == RC_OK ? wire_result_attr(result) : NULL;
+	return true;
 }
 
 void
-client_request_note_rights(struct client_answer *a, struct bytes check)
+client_request_note_rights(struct client_answer *a, const struct attr *attr, struct bytes check)
 {
-	const struct attr *attr = a->rc == RC_OK ? wire_result_attr(&a->result) : NULL;
-
 	if (attr == NULL || check.len != LIMIT_CHECK)
 		return;
 	a->opens = (struct client_rights){.node = attr->node, .rights = attr->rights};
@@ -460,7 +464,7 @@ client_request_note_rights(struct client_answer *a, struct bytes check)
 
 static void
 request_deliver(struct client *c, const struct client_request *r, const struct msg_reply *m,
-                const struct result *result)
+                const struct result *result, const struct attr *attr)
 {
 	struct client_answer *a;
 
@@ -475,7 +479,7 @@ request_deliver(struct client *c, const struct client_request *r, const struct m
 		a = client_request_answer(c, r->token, m->rc);
 		a->index = m->index;
 		a->result = *result;
-		client_request_note_rights(a, m->check);
+		client_request_note_rights(a, attr, m->check);
 		if (m->rc == RC_QUEUED && !c->session.closing &&
 		    !client_request_withdraws(c, r->key))
 			client_lock_waits_add(c, &r->acquire, r->user, result->acquired.ticket);
@@ -489,6 +493,7 @@ void
 client_request_on_reply(struct client *c, const struct msg_reply *m)
 {
 	struct client_request *r = request_find(c, m->number);
+	const struct attr *attr;
 	struct result result;
 
 	if (r == NULL) {
@@ -500,7 +505,8 @@ client_request_on_reply(struct client *c, const struct msg_reply *m)
 		client_session_lost(c, true);
 		return;
 	}
-	if (m->rc == RC_NOT_MASTER || m->rc == RC_OLD_EPOCH || !reply_result(r, m, &result)) {
+	if (m->rc == RC_NOT_MASTER || m->rc == RC_OLD_EPOCH ||
+	    !reply_result(r, m, &result, &attr)) {
 		CLIENT_TRACE(c, "reply %llu is no answer: %s", (unsigned long long)m->number,
 		             rc_name(m->rc));
 		client_connection_drop(c);
@@ -509,7 +515,7 @@ client_request_on_reply(struct client *c, const struct msg_reply *m)
 	request_land(c, r);
 	if (c->caching.generation != 0)
 		client_caching_on_reply(c, r, m, &result);
-	request_deliver(c, r, m, &result);
+	request_deliver(c, r, m, &result, attr);
 	client_request_free(r);
 }
 
