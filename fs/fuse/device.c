@@ -106,7 +106,8 @@ process_request(struct device *d)
 	bool init = header->opcode == FUSE_INIT;
 
 	fuse_session_process_buf(d->fuse, &d->request);
-	interrupts_hand_in(&d->interrupts);
+	if (!TAILQ_EMPTY(&d->replies.interrupted))
+		interrupts_hand_in(&d->interrupts);
 	if (init && !fuse_session_exited(d->fuse))
 		d->config.ready(d->config.user);
 }

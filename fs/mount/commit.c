@@ -332,18 +332,36 @@ flush_done(struct mount *m, struct call *c)
 }
 
 static void
+flush_nothing(struct mount *m, struct call *c)
+{
+	const struct handle *h = c->handle;
+
+	if (h->edit != EDIT_NONE && flush_obstacle(h, &c->event) != NULL)
+		MOUNT_TRACE(m, "handle %llu: %zu bytes are not committed: %s",
+		            (unsigned long long)h->fh, h->edited.len, flush_obstacle(h, &c->event));
+	flush_done(m, c);
+}
+
+static void
 flush_entered(struct mount *m, struct call *c)
 {
 	struct handle *h = c->handle;
 
 	flush_killed(m, h, &c->event);
-	if (!h->tainted || c->event.fate != FATE_KILLED) {
-		if (flush_commits(h, &c->event)) {
-			commit(m, c, flush_done);
-			return;
-		}
-	}
-	flush_done(m, c);
+	if ((!h->tainted || c->event.fate != FATE_KILLED) && flush_commits(h, &c->event))
+		commit(m, c, flush_done);
+	else
+		flush_nothing(m, c);
+}
+
+/* True if the flush has something to do on its handle, or may have and need not wait for that: then
+ * it is decided once, behind the entry. */
+static bool
+flush_enters(const struct handle *h, const struct mount_event *e)
+{
+	const bool idle = h->active == NULL && TAILQ_EMPTY(&h->queue);
+
+	return h->edit != EDIT_NONE && (idle || flush_commits(h, e) || killed_writer(h, e));
 }
 
 /* A flush with nothing to commit and no lock of its owner sends nothing to the cell and does not
@@ -361,12 +379,8 @@ commit_flush(struct mount *m, struct call *c)
 	if (c->event.pid == h->opener &&
 	    (c->event.fate == FATE_EXITING || c->event.fate == FATE_KILLED))
 		h->opener_gone = true;
-	if (flush_commits(h, &c->event) || killed_writer(h, &c->event)) {
+	if (flush_enters(h, &c->event))
 		handle_enter(m, c, flush_entered);
-		return;
-	}
-	if (h->edit != EDIT_NONE)
-		MOUNT_TRACE(m, "handle %llu: %zu bytes are not committed: %s",
-		            (unsigned long long)h->fh, h->edited.len, flush_obstacle(h, &c->event));
-	flush_done(m, c);
+	else
+		flush_nothing(m, c);
 }

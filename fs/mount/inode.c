@@ -13,6 +13,12 @@ inode_order(const struct inode *a, const struct inode *b)
 
 RB_GENERATE(inode_numbers, inode, by_number, inode_order)
 
+bool
+inode_is_virtual(uint64_t ino)
+{
+	return (ino & MOUNT_INO_VIRTUAL) != 0;
+}
+
 struct inode *
 inode_find(struct mount *m, uint64_t ino)
 {
@@ -75,7 +81,7 @@ inode_forget(struct mount *m, uint64_t ino, uint64_t count)
 bool
 attr_sound(const struct attr *attr)
 {
-	return attr->node != 0 && !is_virtual(attr->node) && attr->size <= LIMIT_CONTENTS &&
+	return attr->node != 0 && !inode_is_virtual(attr->node) && attr->size <= LIMIT_CONTENTS &&
 	       (attr->kind == NODE_FILE || attr->kind == NODE_DIRECTORY);
 }
 

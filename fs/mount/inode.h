@@ -37,6 +37,8 @@ RB_PROTOTYPE(inode_numbers, inode, by_number, )
 
 /* Frees all inodes, when calls, handles and locks are freed already. */
 void inodes_free(struct mount *m);
+/* True for the number of a directory or file of .cell, which is no node. */
+bool inode_is_virtual(uint64_t ino);
 struct inode *inode_find(struct mount *m, uint64_t ino);
 /* The inode is made if it does not exist; adds no reference. */
 struct inode *inode_get(struct mount *m, uint64_t ino);

@@ -110,7 +110,6 @@ void xattr_set(struct mount *m, struct call *c);
 void xattr_list(struct mount *m, struct call *c);
 void xattr_remove(struct mount *m, struct call *c);
 void statfs_call(struct mount *m, struct call *c);
-bool is_virtual(uint64_t ino);
 void virtual_call(struct mount *m, struct call *c);
 /* The virtual file of this name in .cell; 0: there is none. */
 uint64_t virtual_named(struct bytes name);

@@ -158,8 +158,9 @@ kernel_call(struct mount *m, const struct mount_event *e)
 
 	if (MOUNT_TRACES(m))
 		mount_trace_call(m, e);
-	stale_called(m, e);
-	if (is_virtual(e->ino) && !(handlers[e->kind].flags & VIRTUAL_TOO))
+	if (mono_before(m->now, m->stale.until))
+		stale_called(m, e);
+	if (inode_is_virtual(e->ino) && !(handlers[e->kind].flags & VIRTUAL_TOO))
 		virtual_call(m, c);
 	else
 		handlers[e->kind].handler(m, c);

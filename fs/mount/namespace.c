@@ -12,7 +12,7 @@ is_reserved(uint64_t parent, struct bytes name)
 int
 name_error(uint64_t parent, struct bytes name)
 {
-	if (is_virtual(parent) || is_reserved(parent, name))
+	if (inode_is_virtual(parent) || is_reserved(parent, name))
 		return EPERM;
 	return name.len > LIMIT_NAME ? ENAMETOOLONG : 0;
 }
@@ -65,7 +65,7 @@ name_lookup(struct mount *m, struct call *c)
 		lookup_virtual(m, c, MOUNT_INO_CELL);
 	} else if (parent == MOUNT_INO_CELL && virtual_named(c->event.name) != 0) {
 		lookup_virtual(m, c, virtual_named(c->event.name));
-	} else if (is_virtual(parent)) {
+	} else if (inode_is_virtual(parent)) {
 		call_status(m, c, ENOENT);
 	} else if (c->event.name.len > LIMIT_NAME) {
 		call_status(m, c, ENAMETOOLONG);

@@ -235,7 +235,7 @@ begin(struct mount *m, const struct call *c, const struct mount_event *what)
 static bool
 misses_right(const struct mount_event *e)
 {
-	return e->kind != MOUNT_ACCESS && !is_virtual(e->ino) &&
+	return e->kind != MOUNT_ACCESS && !inode_is_virtual(e->ino) &&
 	       (e->kind != MOUNT_OPEN || !(e->flags & FLAG_EXEC));
 }
 

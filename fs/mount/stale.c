@@ -34,6 +34,7 @@ stale_path(struct mount *m, const struct call *c)
 	*w = (struct stale_walk){.thread = second ? 0 : c->event.thread,
 	                         .kind = c->event.kind,
 	                         .until = mono_add(m->now, span_ms(WALK_MS))};
+	m->stale.until = w->until;
 	MOUNT_TRACE(m, "call %llu has come to a dead node%s", (unsigned long long)c->event.call,
 	            second ? " again: the file is gone" : ": the kernel looks the name up again");
 	return second ? ENOENT : ESTALE;

@@ -25,6 +25,7 @@ struct stale_walk {
 struct stale_walks {
 	struct stale_walk ring[STALE_WALKS];
 	size_t next;
+	mono_t until; /* of the latest one: no walk is under way behind it */
 };
 
 #endif

@@ -6,12 +6,6 @@
 #include "config.h"
 #include "fs/mount/internal.h"
 
-bool
-is_virtual(uint64_t ino)
-{
-	return (ino & MOUNT_INO_VIRTUAL) != 0;
-}
-
 /* Sorted by name. */
 static const struct {
 	const char *name;

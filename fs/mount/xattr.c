@@ -377,7 +377,7 @@ xattr_get(struct mount *m, struct call *c)
 
 	if (!is_user(c->event.name)) {
 		call_status(m, c, EOPNOTSUPP);
-	} else if (a == NULL || is_virtual(c->event.ino)) {
+	} else if (a == NULL || inode_is_virtual(c->event.ino)) {
 		call_status(m, c, ENODATA);
 	} else {
 		refer_node(m, c);
@@ -404,7 +404,7 @@ xattr_set(struct mount *m, struct call *c)
 		call_status(m, c, EOPNOTSUPP);
 	} else if (a->set == NULL) {
 		call_status(m, c, read_only_errno(m, c));
-	} else if (is_virtual(c->event.ino)) {
+	} else if (inode_is_virtual(c->event.ino)) {
 		call_status(m, c, EPERM);
 	} else if ((c->event.flags & XATTR_CREATE) && a->set != set_lock) {
 		call_status(m, c, EEXIST);
@@ -421,7 +421,7 @@ xattr_remove(struct mount *m, struct call *c)
 
 	if (a == NULL) {
 		call_status(m, c, is_user(c->event.name) ? ENODATA : EOPNOTSUPP);
-	} else if (a->remove == NULL || is_virtual(c->event.ino)) {
+	} else if (a->remove == NULL || inode_is_virtual(c->event.ino)) {
 		call_status(m, c, EPERM);
 	} else {
 		refer_node(m, c);
@@ -498,7 +498,7 @@ list_heard(struct mount *m, struct call *c, const struct client_answer *a)
 void
 xattr_list(struct mount *m, struct call *c)
 {
-	if (is_virtual(c->event.ino)) {
+	if (inode_is_virtual(c->event.ino)) {
 		call_data(m, c, (struct bytes){0});
 		return;
 	}
