@@ -102,7 +102,8 @@ px_store(struct px *px, const struct log_entry *e)
 	if (e->slot > px->acceptor.held)
 		px->acceptor.held = e->slot;
 	record_ballot(px, e->ballot);
-	put = px_log_put(px, e);
+	put = log_window_put(&px->log, e);
+	px_reconfig_accept(px, e);
 	/* An entry that was proposed behind another entry than this one was never chosen. */
 	if (e->slot < px->log.last && !log_window_goes_on(&px->log, e->slot + 1)) {
 		PX_TRACE(px,

@@ -309,8 +309,8 @@ bool px_read_members(struct px_members *to, struct wire_list list);
 struct wire_list px_pack_members(const struct px_members *m, struct buffer *to);
 /* Finds the list in force and the open changes when the log has been recovered. */
 void px_reconfig_recover(struct px *px);
-/* Puts an entry into the log, where it is returned, and keeps the open changes up to date. */
-const struct log_window_entry *px_log_put(struct px *px, const struct log_entry *e);
+/* An entry was put into the log: keeps the open changes up to date. */
+void px_reconfig_accept(struct px *px, const struct log_entry *e);
 /* Cuts the log behind `last`, and keeps the open changes up to date. */
 void px_log_cut(struct px *px, uint64_t last);
 /* `chosen` has grown: changes up to it are now in force. */

@@ -189,16 +189,14 @@ px_reconfig_gather(struct px *px)
 
 /* ---- the log ---- */
 
-const struct log_window_entry *
-px_log_put(struct px *px, const struct log_entry *e)
+void
+px_reconfig_accept(struct px *px, const struct log_entry *e)
 {
-	const struct log_window_entry *put = log_window_put(&px->log, e);
 	size_t n = px->group.changes.n;
 
 	px_changes_put(&px->group.changes, e);
 	if (n > 0 || px->group.changes.n > 0)
 		px_reconfig_gather(px);
-	return put;
 }
 
 void
