@@ -75,7 +75,6 @@ canonical(const char *path, char to[PATH_MAX])
 	return rc == 0;
 }
 
-/* The data directory itself is made by lsfs, private. */
 static bool
 prepare_places(struct up *u)
 {
@@ -275,6 +274,33 @@ up_network(struct up *u, bool exists)
 	return rc;
 }
 
+/* As far as the directory is missing it is made here, private: `up` and `down` wait at it. */
+static int
+up_standalone(struct up *u)
+{
+	const char *directory = u->place.directory;
+	const bool made = mkdir(directory, 0700) == 0;
+	int lock, rc = CTL_FAILED;
+	bool exists;
+
+	if (!made && errno != EEXIST) {
+		log_error("%s: cannot make the directory: %s", directory, strerror(errno));
+		return CTL_FAILED;
+	}
+	if ((lock = place_lock(directory)) < 0)
+		return CTL_FAILED;
+	u->replicas = 1;
+	if (read_existing(u, &exists) && (!exists || check_number(u))) {
+		snprintf(u->source, sizeof u->source, "%s", directory);
+		u->cell_file.replicas_n = 1;
+		rc = up_mount(u);
+	}
+	if (rc != CTL_OK && made)
+		rmdir(directory);
+	close(lock);
+	return rc;
+}
+
 static int
 up(struct up *u)
 {
@@ -284,9 +310,7 @@ up(struct up *u)
 		return CTL_FAILED;
 	if (exists ? !cell_file_is_standalone(&u->cell_file) : u->replicas > 1)
 		return up_network(u, exists);
-	snprintf(u->source, sizeof u->source, "%s", u->place.directory);
-	u->cell_file.replicas_n = 1;
-	return up_mount(u);
+	return up_standalone(u);
 }
 
 /* ---- the command ---- */

@@ -19,6 +19,22 @@ case_up_and_down() {
 	down
 }
 
+# Several at once: one of them starts the cell, and all say where it is mounted.
+case_up_at_once() {
+	local i ups=() data=$work/at_once
+	for i in 1 2 3 4 5; do
+		up > "$work/up-$i" 2>&1 &
+		ups+=($!)
+	done
+	for i in "${ups[@]}"; do wait "$i"; done
+	for i in 1 2 3 4 5; do is "$(cat "$work/up-$i")" "$m"; done
+	is "$(stat -c %a "$data")" 700
+	down
+	touch "$work/file"
+	refused "$work/file" "$LSCTL" up --dir "$work/unmade" --mount "$work/file" one
+	[ ! -e "$work/unmade" ]
+}
+
 case_status() {
 	up > /dev/null
 	"$LSCTL" status "$m" | grep -q master
