@@ -132,6 +132,21 @@ fence(struct fence *f, char **command)
 	return errno == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_RUN;
 }
 
+/* A link stays, and the file that it leads to is replaced: that is made, empty, if it is missing.
+ * So all names of a file stand for one state, and for one lock. */
+static bool
+resolve(const char *name, char state[PATH_MAX])
+{
+	int fd;
+
+	if (realpath(name, state))
+		return true;
+	if (errno != ENOENT)
+		return false;
+	fd = open(name, O_RDONLY | O_CREAT | O_NOCTTY | O_CLOEXEC, 0644);
+	return fd >= 0 && close(fd) == 0 && realpath(name, state);
+}
+
 static int
 run(struct ctl *ctl, int argc, char **argv)
 {
@@ -156,10 +171,10 @@ run(struct ctl *ctl, int argc, char **argv)
 		command++;
 	if (!*command)
 		return ctl_usage(&fence_command, "COMMAND", "needed");
-	/* A link stays, and the file that it leads to is replaced. */
-	if (!realpath(argv[0], f.state) &&
-	    snprintf(f.state, sizeof f.state, "%s", argv[0]) >= (int)sizeof f.state)
-		return failed(&f, "cannot be read", ENAMETOOLONG);
+	if (!resolve(argv[0], f.state)) {
+		log_error("%s: cannot be made: %s", argv[0], strerror(errno));
+		return CTL_FAILED;
+	}
 	return fence(&f, command);
 }
 

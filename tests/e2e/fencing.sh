@@ -130,6 +130,9 @@ case_fence() {
 	ln -s "$state" "$work/link"
 	"$LSCTL" fence "$work/link" 2 -- true
 	is "$(cat "$state")" 2
+	rm "$state"
+	"$LSCTL" fence "$work/link" 3 -- true
+	one_line 1 "stale token: 2 is lower than 3" "$LSCTL" fence "$state" 2 -- true
 }
 
 # The commands run one after another, and never one after another with a greater token.
