@@ -38,13 +38,18 @@ struct buffer {
 
 #define BUFFER(limit_) ((struct buffer){.limit = (limit_)})
 
-/* Appends bytes (buffer_put, buffer_put_bytes) or a little-endian number of that many bits
- * (buffer_put_u8 ... buffer_put_u64). Beyond the limit nothing is appended and `failed` is set. */
+/* Appends bytes. Beyond the limit nothing is appended, by this function and the next ones, and
+ * `failed` is set. Numbers are little-endian. */
 void buffer_put(struct buffer *b, const void *data, size_t len);
+/* The same for a view. */
 void buffer_put_bytes(struct buffer *b, struct bytes v);
+/* Appends a number of 8 bits. */
 void buffer_put_u8(struct buffer *b, uint8_t v);
+/* Appends one of 16 bits. */
 void buffer_put_u16(struct buffer *b, uint16_t v);
+/* Appends one of 32 bits. */
 void buffer_put_u32(struct buffer *b, uint32_t v);
+/* Appends one of 64 bits. */
 void buffer_put_u64(struct buffer *b, uint64_t v);
 /* Overwrites the four bytes at offset `at`, written before: for lengths known only afterwards. */
 void buffer_patch_u32(struct buffer *b, size_t at, uint32_t v);
@@ -68,10 +73,13 @@ struct cursor {
 
 /* A cursor at the beginning of `v`, which must outlive it. */
 struct cursor cursor_of(struct bytes v);
-/* The next little-endian number of 8, 16, 32 or 64 bits; 0 once the cursor has failed. */
+/* The next number of 8 bits, little-endian like the others; 0 once the cursor has failed. */
 uint8_t cursor_u8(struct cursor *c);
+/* The next one of 16 bits. */
 uint16_t cursor_u16(struct cursor *c);
+/* The next one of 32 bits. */
 uint32_t cursor_u32(struct cursor *c);
+/* The next one of 64 bits. */
 uint64_t cursor_u64(struct cursor *c);
 /* The next `len` bytes as a view into the source. */
 struct bytes cursor_bytes(struct cursor *c, size_t len);

@@ -55,6 +55,7 @@ bool setting_parse(uint8_t code, const char *text, uint64_t *value);
 const char *setting_form(uint8_t code);
 /* Prints a value in the form that setting_parse reads, with the greatest suffix that divides it. */
 enum { SETTING_TEXT = 32 };
+/* Prints a value in the form that setting_parse reads, with the greatest suffix that divides it. */
 void setting_print(uint8_t code, uint64_t value, char text[SETTING_TEXT]);
 
 /* The value in force, in the setting's unit: the given one or the default. */

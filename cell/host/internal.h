@@ -51,13 +51,15 @@ struct server_process {
 
 /* The services for the server, or for the joining replica. */
 struct server_io process_io(struct server_process *p);
-/* The callbacks for the network and the store. */
+/* The callbacks for the network. */
 struct transport_callbacks process_io_transport(struct server_process *p);
+/* Those for the store. */
 struct store_callbacks process_io_store(struct server_process *p);
 /* Callback: a part was closed. After the last one the handles on the loop are closed. */
 void server_process_part_closed(void *user);
-/* Callbacks: a joining replica has received the signing key; it was removed from the cell. */
+/* Callback: a joining replica has received the signing key. */
 void process_io_keep_key(void *user, struct bytes key);
+/* Callback: it was removed from the cell. */
 void process_io_expelled(void *user);
 
 #endif

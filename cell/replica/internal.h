@@ -130,8 +130,9 @@ struct master_clock r_clock(const struct replica *r);
 void r_step_px(struct replica *r, struct px_event event);
 /* Moves the update of cell/master into that of the replica. */
 void r_absorb_master(struct replica *r);
-/* Sends a message to a client, or to another replica, without waiting for any write. */
+/* Sends a message to a client, without waiting for any write. */
 void r_answer(struct replica *r, uint64_t conn, const struct message *m);
+/* The same to another replica. */
 void r_send_peer(struct replica *r, uint8_t peer, const struct message *m);
 /* Adds a proposal to those that wait for room in the log; takes `owned` over. */
 void r_backlog_put(struct replica *r, struct bytes owned);

@@ -121,8 +121,9 @@ void replica_set_keys(struct replica *r, const struct master_keys *keys);
 /* The time of the next REPLICA_TIMEOUT. */
 mono_t replica_deadline(const struct replica *r);
 
-/* The parts of the replica, for the driver, tests, and the invariants of the simulator. */
+/* The tree of the replica, for the driver, tests, and the invariants of the simulator. */
 const struct tree *replica_tree(const struct replica *r);
+/* Its paxos. */
 const struct px *replica_px(const struct replica *r);
 /* The condition of this replica, for people. */
 enum replica_condition replica_condition(const struct replica *r);

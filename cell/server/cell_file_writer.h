@@ -14,6 +14,7 @@ struct cell_file_writer;
 /* `io` must outlive the writer. `identity`, what is in the data directory, is copied. */
 struct cell_file_writer *cell_file_writer_new(const struct server_io *io,
                                               const struct identity *identity);
+/* Frees it; what was to be written is forgotten. */
 void cell_file_writer_free(struct cell_file_writer *c);
 /* The version that the file has, or that is being written or waits to be. */
 uint64_t cell_file_writer_version(const struct cell_file_writer *c);

@@ -45,13 +45,16 @@ void gateway_start(struct gateway *g);
 /* Frees the gateway; does not close the connections, which the owner of `io` does. */
 void gateway_free(struct gateway *g);
 
-/* Passes on server_opened, server_frame and server_closed. */
+/* Passes on server_opened. */
 bool gateway_opened(struct gateway *g, uint64_t conn, enum channel_role role,
                     const uint8_t key[NOISE_KEY]);
+/* Passes on server_frame. */
 void gateway_frame(struct gateway *g, uint64_t conn, struct bytes frame);
+/* Passes on server_closed. */
 void gateway_closed(struct gateway *g, uint64_t conn, const char *why);
 /* The next attempt to connect, for which gateway_timeout must be called. */
 mono_t gateway_deadline(const struct gateway *g);
+/* Makes the attempts that are due. */
 void gateway_timeout(struct gateway *g, mono_t now);
 /* Sets the members, this replica and removed ones included; copied. The gateway connects to new
  * members and to those with a new address, and closes connections with replicas that are gone.
@@ -68,6 +71,7 @@ void gateway_send(struct gateway *g, uint64_t conn, struct bytes frame);
 void gateway_send_datagram(struct gateway *g, uint64_t conn, struct bytes frame);
 /* Stops reading from a client (on), or goes on reading (off). */
 void gateway_hold(struct gateway *g, uint64_t conn, bool on);
+/* Bytes sent to a client that the network has not taken yet. */
 size_t gateway_unsent_bytes(const struct gateway *g, uint64_t conn);
 /* Fills in the principal of a client's connection; false: the client is gone, or its principal
  * was removed. */

@@ -47,9 +47,11 @@ struct inbox {
 
 /* `budget`: frames of a principal in INBOX_BUDGET_MS. */
 void inbox_init(struct inbox *in, unsigned budget);
+/* Frees all connections with their frames. */
 void inbox_free(struct inbox *in);
-/* A connection of the principal with this key; its end, with that of its frames. */
+/* A connection of the principal with this key begins. */
 void inbox_connect(struct inbox *in, uint64_t conn, const uint8_t key[INBOX_KEY]);
+/* Its end: its frames are freed. */
 void inbox_disconnect(struct inbox *in, uint64_t conn);
 /* The number of the principal's connections. */
 size_t inbox_connections(const struct inbox *in, const uint8_t key[INBOX_KEY]);
@@ -58,8 +60,9 @@ size_t inbox_connections_beside(const struct inbox *in, uint64_t conn);
 /* Takes over `frame`; frees it when there is no such connection any more. Returns the number of
  * waiting bytes of the connection. */
 size_t inbox_put(struct inbox *in, uint64_t conn, struct bytes frame);
-/* The number of waiting bytes of the connection; and of all of its principal. */
+/* The number of waiting bytes of the connection. */
 size_t inbox_bytes(const struct inbox *in, uint64_t conn);
+/* The same of all connections of its principal. */
 size_t inbox_bytes_of_principal(const struct inbox *in, uint64_t conn);
 /* Counts a KeepAlive of the connection, or a datagram. False: there are more than a client has
  * reason to send. */

@@ -58,11 +58,13 @@ void server_tell(struct server *s, enum server_verdict news);
  * must never be newer than the state on the disk: a replica that has lost its state starts with
  * that list. */
 void server_keep_cell_file(struct server *s, uint64_t saved);
-/* Callbacks of the key rotation. */
+/* Callback of the key rotation: a majority has a new signing key, which can be put in force. */
 void server_keys_agreed(void *user, struct bytes keys);
+/* Callback: the keys for a master on this replica are other ones. */
 void server_keys_changed(void *user);
-/* Callbacks of the state transfer: a copy is begun for another replica; a frame is to be sent. */
+/* Callback of the state transfer: a copy is begun for another replica. */
 void server_copy_begun(void *user, uint8_t replica);
+/* Callback: a frame is to be sent, to a replica, or, with 0, on a connection of a client. */
 void server_transfer_send(void *user, uint8_t replica, uint64_t conn, struct bytes frame);
 /* True when a server that is being stopped may stop: the mastership is handed over and all frames
  * are sent, or the time for it is over. */

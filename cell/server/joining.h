@@ -24,14 +24,18 @@ struct joining_config {
 /* Begins to request the key, and repeats the request, after pauses that grow, until it is
  * answered. `io` is copied. */
 struct joining *joining_new(const struct server_io *io, const struct joining_config *config);
-/* Pass on server_opened, server_frame and server_closed. */
+/* Passes on server_opened. */
 bool joining_opened(struct joining *j, uint64_t conn, enum channel_role role,
                     const uint8_t key[NOISE_KEY]);
+/* Passes on server_frame. */
 void joining_frame(struct joining *j, uint64_t conn, struct bytes frame);
+/* Passes on server_closed. */
 void joining_closed(struct joining *j, uint64_t conn, const char *why);
 /* The time at which joining_timeout must be called. */
 mono_t joining_deadline(const struct joining *j);
+/* Connects and asks again, as is due. */
 void joining_timeout(struct joining *j);
+/* Frees it; its connections are closed by the owner. */
 void joining_free(struct joining *j);
 
 #endif

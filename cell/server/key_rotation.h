@@ -27,7 +27,9 @@ struct key_rotation_config {
 	void *user;
 };
 
+/* Nothing is under way. The configuration is copied; what it points to must outlive it. */
 struct key_rotation *key_rotation_new(const struct key_rotation_config *config);
+/* Wipes the keys and frees it. */
 void key_rotation_free(struct key_rotation *k);
 /* The keys for a master on this replica. */
 void key_rotation_keys(const struct key_rotation *k, struct master_keys *keys);
@@ -47,6 +49,7 @@ bool key_rotation_peer(struct key_rotation *k, uint8_t from, bool member, bool m
 void key_rotation_written(struct key_rotation *k);
 /* The time at which key_rotation_timeout must be called. */
 mono_t key_rotation_deadline(const struct key_rotation *k);
+/* Sends a new key again, and asks again for one that is missing, as is due. */
 void key_rotation_timeout(struct key_rotation *k, mono_t now);
 
 #endif

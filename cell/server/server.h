@@ -69,9 +69,10 @@ void server_timeout(struct server *s);
  * SERVER_LEFT. The clients in this process get no callbacks from here on. */
 void server_stop(struct server *s);
 
-/* Results of the calls of struct server_io: this write and all earlier ones are durable; the state
- * up to the index `applied` is durable, and `unsaved` bytes of it still wait to be written. */
+/* Result of a call of struct server_io: this write and all earlier ones are durable. */
 void server_persisted(struct server *s, uint64_t write);
+/* Result: the state up to the index `applied` is durable, and `unsaved` bytes of it still wait to
+ * be written. */
 void server_saved(struct server *s, uint64_t applied, size_t unsaved);
 /* The disk is full, or has free space again. */
 void server_full(struct server *s, bool full);

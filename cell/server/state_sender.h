@@ -44,6 +44,7 @@ enum {
 	STATE_SENDER_SOON_MS = 100, /* after a slower request parts are sent one at a time again */
 };
 
+/* There are no copies. The configuration is copied. */
 struct state_sender *state_sender_new(const struct state_sender_config *config);
 /* Takes a request. `copy` 0 asks for a new copy. It is refused with RC_BUSY and the copy's number
  * until the copy is made; then answered by a part. Other refusals: RC_NOENT: there is no copy of
@@ -58,6 +59,7 @@ void state_sender_made(struct state_sender *c, enum rc rc, uint64_t applied, uin
                        const char *why);
 /* The time at which state_sender_timeout must be called. */
 mono_t state_sender_deadline(const struct state_sender *c);
+/* Drops copies that nobody asks for any more, and sends the parts that are due. */
 void state_sender_timeout(struct state_sender *c, mono_t now);
 /* Frees it; drops all copies but one that is being made. */
 void state_sender_free(struct state_sender *c);

@@ -23,6 +23,7 @@ struct state_transfer_config {
 	void *user;
 };
 
+/* Nothing is sent or fetched. The configuration is copied. */
 struct state_transfer *state_transfer_new(const struct state_transfer_config *config);
 /* Takes a frame of a replica, which is a member of the cell or was removed. False: the frame is of
  * another kind. */
@@ -35,12 +36,14 @@ void state_transfer_forget(struct state_transfer *x, uint64_t conn);
  * after every step). The own state is at index `applied`; a fetched one must be newer, because a
  * replica that is named may itself be behind. */
 void state_transfer_need(struct state_transfer *x, uint8_t replica, uint64_t applied);
-/* Passes on server_copy_made and server_fetch_checked. */
+/* Passes on server_copy_made. */
 void state_transfer_made(struct state_transfer *x, enum rc rc, uint64_t applied, uint64_t size,
                          const char *why);
+/* Passes on server_fetch_checked. */
 void state_transfer_checked(struct state_transfer *x, const char *why);
 /* The time at which state_transfer_timeout must be called. */
 mono_t state_transfer_deadline(const struct state_transfer *x);
+/* Asks again, or another replica, and drops copies, as is due. */
 void state_transfer_timeout(struct state_transfer *x, mono_t now);
 /* Frees it; drops a state that is incomplete, unless it is being checked, and all copies but one
  * that is being made. */

@@ -11,11 +11,13 @@ bool log_db_write_prepare(struct log_db *log, char *why, size_t why_size);
  * code. */
 int log_db_write_recovered(struct log_db *log, const struct px_recovered *r);
 
-/* The checksum of a row: over n numbers in the order of its columns (log_db_sum), or of a row of
- * `entries` (log_db_entry_sum), `marks` (log_db_mark_sum) or `replica` (log_db_owner_sum). */
+/* The checksum of a row: over n numbers, in the order of its columns. */
 uint64_t log_db_sum(const uint64_t *numbers, size_t n);
+/* That of a row of `entries`. */
 uint64_t log_db_entry_sum(const struct log_entry *e);
+/* That of a row of `marks`. */
 uint64_t log_db_mark_sum(const struct mark *m);
+/* That of the row of `replica`. */
 uint64_t log_db_owner_sum(const char *cell, uint8_t replica);
 
 enum { LOG_DB_SUM_MAX = 8 }; /* most numbers under one checksum */

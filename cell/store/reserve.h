@@ -26,9 +26,9 @@ void reserve_init(struct reserve *r, const char *directory);
 void reserve_fini(struct reserve *r);
 /* Allocates the file, unless it is there already. False when the disk has no space for it. */
 bool reserve_take(struct reserve *r);
-/* Truncates the file; true when that has freed its space. reserve_give_up_if_full does so only when
- * the disk is full. */
+/* Truncates the file; true when that has freed its space. */
 bool reserve_give_up(struct reserve *r);
+/* The same, but only when the disk is full. */
 bool reserve_give_up_if_full(struct reserve *r);
 
 #endif

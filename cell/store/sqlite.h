@@ -62,6 +62,7 @@ int sqlite_step(sqlite3_stmt *statement);
  * with SQLITE_OK to commit. Durable when sqlite_end returns WORK_DONE; rolled back whole
  * otherwise. */
 int sqlite_begin(struct sqlite_db *db);
+/* Commits with SQLITE_OK, else rolls back. */
 enum work sqlite_end(struct sqlite_db *db, int rc);
 
 /* Call it after a commit: `wal` then is the synced extent of the write-ahead log. */

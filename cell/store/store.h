@@ -48,21 +48,22 @@ struct store_callbacks {
 struct store *store_open(const char *directory, const char *cell, uint8_t replica, bool others,
                          struct tree **tree, struct px_recovered *recovered, char *why,
                          size_t why_size);
+/* Frees what store_open has recovered. */
 void store_recovered_free(struct px_recovered *recovered);
+
+#define STORE_COPY "copy.db"       /* a copy of the state that is being made */
+#define STORE_FETCHED "fetched.db" /* one of another replica's, that is being fetched */
 
 /* Makes a consistent copy of state.db as DIRECTORY/`name`, synced, by a thread of its own, after
  * copies asked for earlier; `done` is called on the loop's thread (state_copy_done in
  * cell/store/state_copy.h). store_close abandons an unfinished copy. store_open removes a copy
  * named STORE_COPY that an earlier process left behind. */
-#define STORE_COPY "copy.db"
 void store_copy(struct store *s, const char *name,
                 void (*done)(void *user, enum rc rc, uint64_t applied, const char *why),
                 void *user);
-/* The file into which a copy of another replica's state is written. store_fetched_ready checks the
- * complete file by loading it, and renames it so that the next store_open replaces state.db by it.
- * False with one line in `why`: the copy is damaged and was deleted. Blocks as long as a load
- * takes. */
-#define STORE_FETCHED "fetched.db"
+/* Checks the complete STORE_FETCHED by loading it, and renames it so that the next store_open
+ * replaces state.db by it. False with one line in `why`: the copy is damaged and was deleted.
+ * Blocks as long as a load takes. */
 bool store_fetched_ready(const char *directory, const char *cell, char *why, size_t why_size);
 /* Renames state.db to state.db.damaged, so that the next store_open begins with an empty state
  * (px_recovered.state_lost). 0 or -errno. The store must be closed. */

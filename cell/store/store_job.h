@@ -23,8 +23,9 @@ struct state_job {
 struct log_job *log_job_new(uint64_t write, const struct px_record *records, size_t n);
 /* Takes the rows over. */
 struct state_job *state_job_new(uint64_t applied, struct row_list *rows);
-/* Free all jobs of a list. */
+/* Frees all jobs of a list, those of the log. */
 void log_jobs_free(struct job_list *jobs);
+/* The same for those of the state. */
 void state_jobs_free(struct job_list *jobs);
 
 #endif

@@ -18,9 +18,9 @@ bool swap_in_waiting(const char *directory, const char *name);
 int swap_in(const char *directory, const char *name, bool keep_old);
 /* Renames NAME to NAME.damaged. 0, also when there is no NAME, or -errno. */
 int swap_in_set_aside(const char *directory, const char *name);
-/* swap_in_remove removes a database file and the files that SQLite keeps beside it,
- * swap_in_remove_besides only the latter. 0 or -errno. */
+/* Removes a database file and the files that SQLite keeps beside it. 0 or -errno. */
 int swap_in_remove(const char *directory, const char *name);
+/* Removes only the files beside it. 0 or -errno. */
 int swap_in_remove_besides(const char *directory, const char *name);
 
 #endif

@@ -26,12 +26,15 @@ enum rc wire_get_frame(struct bytes frame, struct message *m);
 
 /* An operation: u8 code, fields. */
 void wire_put_op(struct buffer *to, const struct op *op);
+/* Views lead into `from`. RC_OK or RC_PROTO. */
 enum rc wire_get_op(struct bytes from, struct op *op);
+/* Read, command, or a command of the master only. */
 enum op_class wire_op_class(enum op_code code);
 /* The limits that count for a request with this operation, by its class and urgency. */
 enum slot_kind wire_op_slot(enum op_code code);
 /* The kind of result that a successful `code` has. */
 enum result_kind wire_op_result(enum op_code code);
+/* The name of the operation, for people. */
 const char *wire_op_name(enum op_code code);
 /* The node of an operation, for ordering and lock queues (rename, delete and create: the parent
  * directory); 0: none. */
@@ -41,10 +44,12 @@ const struct attr *wire_result_attr(const struct result *r);
 
 /* A result, without its kind, which the reader knows from its request. */
 void wire_put_result(struct buffer *to, const struct result *r);
+/* The same; `kind` is that of the request (wire_op_result). */
 enum rc wire_get_result(enum result_kind kind, struct bytes from, struct result *r);
 
 /* The payload of a log entry. */
 void wire_put_entry(struct buffer *to, const struct entry *e);
+/* Likewise. */
 enum rc wire_get_entry(struct bytes from, struct entry *e);
 
 /* If the entry changes the cell's members: true, with the operation in *change. All other entries
@@ -82,6 +87,7 @@ WIRE_ELEMENT(watch_event)
 /* One line for traces: "request session=7 number=3 op=set_contents{node=5 ...}". Long bytes are
  * shortened to their length. */
 void wire_print_message(struct buffer *to, const struct message *m);
+/* The same of an operation. */
 void wire_print_op(struct buffer *to, const struct op *op);
 
 #endif

@@ -65,13 +65,16 @@ bool noise_write(struct noise *n, struct bytes payload, struct buffer *out);
 /* Reads the peer's next handshake message and appends its payload. False (and failed) for any other
  * bytes. */
 bool noise_read(struct noise *n, struct bytes message, struct buffer *payload);
+/* True when both messages are done: messages can be sealed and opened. */
 bool noise_done(const struct noise *n);
 
 /* Transport messages, at most NOISE_PLAIN_MAX bytes of plain text each. Keys are replaced
  * automatically after every NOISE_REKEY messages of a direction (section 11.3). Messages are in
  * order: after a lost, repeated or changed one noise_open fails for ever. */
 enum { NOISE_REKEY = 1 << 16 };
+/* Appends the sealed message; false: `out` has no room. Only when the handshake is done. */
 bool noise_seal(struct noise *n, struct bytes plain, struct buffer *out);
+/* Appends the plain text of a sealed message. False: it is no such message. */
 bool noise_open(struct noise *n, struct bytes sealed, struct buffer *plain);
 /* Replaces the key of one direction at once; both sides must do it between the same two
  * messages. */

@@ -83,9 +83,11 @@ struct variant_table {
 };
 extern const struct variant_table shape_ops, shape_results, shape_messages;
 
-/* The alternative with this code; NULL if the code is not used. */
+/* The operation with this code; NULL if the code is not used. */
 const struct variant *variant_of_op(unsigned code);
+/* The same of results. */
 const struct variant *variant_of_result(unsigned kind);
+/* The same of messages. */
 const struct variant *variant_of_message(unsigned code);
 
 /* The shapes of structs that are not alternatives. */

@@ -54,11 +54,11 @@ void device_stop(struct device *d);
 /* Unmounts, if still mounted, closes the descriptor and frees. Call it after the loop has ended. */
 void device_fini(struct device *d);
 
-/* The functions of struct engine_output, with the device as `user`: device_reply answers a parked
- * request, device_stale_inode invalidates the attributes of an inode, device_wake wakes the callers
- * that poll a handle. */
+/* Of struct engine_output, with the device as `user`: a parked request is answered. */
 void device_reply(void *device, const struct mount_reply *reply);
+/* Likewise: the attributes of the inode are invalidated in the kernel. */
 void device_stale_inode(void *device, uint64_t ino);
+/* Likewise: the callers that poll the handle are woken. */
 void device_wake(void *device, uint64_t fh);
 
 #endif

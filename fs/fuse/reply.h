@@ -50,7 +50,9 @@ bool reply_interrupted(struct replies *r, struct mount_event *event);
 void reply_seen(struct replies *r);
 /* All that were seen are to be looked at again. */
 void reply_look_again(struct replies *r);
+/* True if there is one that was not looked at. */
 bool reply_has_interrupted(const struct replies *r);
+/* True if there is one that was, and still waits. */
 bool reply_has_seen(const struct replies *r);
 /* Answers a parked call and frees it. */
 void reply_send(struct replies *r, const struct mount_reply *reply);

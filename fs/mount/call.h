@@ -78,16 +78,19 @@ RB_PROTOTYPE(call_patience, call, by_patience, )
 /* Initializes the calls of a new mount. */
 void calls_begin(struct calls *calls);
 
+/* A call of the kernel, which has to be answered; the event is copied. */
 struct call *call_new(struct mount *m, const struct mount_event *event);
 /* Background work that no caller waits for: a call that counts as answered, and whose requests are
  * sent in order, before later ones. */
 struct call *call_behind(struct mount *m, struct inode *inode, struct handle *handle);
 /* The background work is done for the user of the call `c`. */
 void call_act_for(struct call *behind, const struct call *c);
+/* Frees the call, which is over. */
 void call_free(struct mount *m, struct call *c);
 /* Sends `op`; its views are copied. `then` runs with the answer, whose kind of result has been
  * checked. */
 void call_ask(struct mount *m, struct call *c, const struct op *op, call_then *then);
+/* Runs `then` of the call that has asked; an answer for a call that is gone is dropped. */
 void call_heard(struct mount *m, const struct client_answer *answer);
 /* Handles an interrupt of the caller of call `number`; `fate` tells whether by a signal, and
  * whether that kills the process. */
@@ -111,6 +114,7 @@ int call_path_errno(struct mount *m, struct call *c, const struct client_answer 
 /* Takes over the attributes in an answer: 0, or EIO if they belong to another node or are
  * invalid. */
 int call_learn(struct mount *m, struct call *c, const struct attr *attr, uint64_t index);
+/* The call refers to the inode, which lives at least as long. */
 void call_refer(struct call *c, struct inode *inode);
 /* The node's attributes with the rights of the call's user, who may be another one than the one for
  * whom they were read last. */
@@ -118,16 +122,22 @@ struct attr call_sees(const struct call *c, const struct inode *i);
 
 /* These answer the call, unless it was answered before, and end it. */
 void call_status(struct mount *m, struct call *c, int error);
+/* With the inode, and a reference of the kernel to it. */
 void call_entry(struct mount *m, struct call *c, struct inode *inode);
 /* `timeout`: how long the kernel may keep the attributes. */
 void call_attr(struct mount *m, struct call *c, const struct mount_stat *stat, span_t timeout);
+/* With the number of an open file or directory. */
 void call_opened(struct mount *m, struct call *c, uint64_t fh);
+/* With both. */
 void call_created(struct mount *m, struct call *c, struct inode *inode, uint64_t fh);
+/* With bytes, a view that lives until the next step. */
 void call_data(struct mount *m, struct call *c, struct bytes data);
+/* With a number of bytes. */
 void call_count(struct mount *m, struct call *c, size_t count);
 /* For replies of other kinds: the caller fills in the reply that is returned (NULL if the call was
  * answered before), then calls call_end. */
 struct mount_reply *call_reply(struct mount *m, struct call *c, enum mount_reply_kind kind);
+/* Ends a call that was answered. */
 void call_end(struct mount *m, struct call *c);
 
 #endif

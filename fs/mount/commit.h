@@ -13,9 +13,11 @@ void commit_behind(struct mount *m, struct handle *h);
 /* The error that fsync, unlock or close still has to return, 0 if there is none; it is returned
  * once. */
 int commit_owed(struct handle *h);
+/* FLUSH: a close by one of those that have the handle open. */
 void commit_flush(struct mount *m, struct call *c);
 /* The part of mount_wants for FLUSH. */
 unsigned commit_wants(struct handle *h, const struct mount_event *e);
+/* FSYNC: commits, and returns what is owed. */
 void commit_fsync(struct mount *m, struct call *c);
 
 #endif

@@ -91,21 +91,27 @@ struct handles {
 /* Initializes the handles of a new mount. */
 void handles_begin(struct handles *handles);
 
+/* An open file or directory of the inode, for the user of the call. */
 struct handle *handle_new(struct mount *m, struct inode *inode, const struct call *c);
+/* The handle of this number; NULL: the kernel has none. */
 struct handle *handle_find(struct mount *m, uint64_t fh);
 /* Makes the call refer to the handle of event.fh and to its inode; false: the call was answered
  * EBADF. */
 bool handle_of_call(struct mount *m, struct call *c);
+/* The call refers to the handle, which lives at least as long. */
 void handle_refer(struct call *c, struct handle *h);
+/* Drops a reference; frees a released handle without any. */
 void handle_put(struct mount *m, struct handle *h);
 /* Runs next(m, c) when the call has the handle for itself, which may be at once. handle_leave and
  * call_end leave the handle. */
 void handle_enter(struct mount *m, struct call *c, call_next *next);
+/* The handle is free for the next call. */
 void handle_leave(struct mount *m, struct call *c);
 /* Leaves the handle and drops the call's reference: the call goes on with another handle. */
 void handle_give_up(struct mount *m, struct call *c);
 /* The first open file of the node with a greater fh than `after`; NULL if there is none. */
 struct handle *handle_after(struct inode *i, uint64_t after);
+/* Runs the calls whose turn has come. */
 void handle_run_ready(struct mount *m);
 /* Closes the handle when the kernel has released it: sends the commit and the unlocks that are
  * left. */
@@ -113,14 +119,21 @@ void handle_close(struct mount *m, struct handle *h);
 /* Makes the handle invalid for ever and discards its buffer: the session has ended, or the file was
  * renamed while the handle held or awaited a lock on it. */
 void handle_die(struct mount *m, struct handle *h);
+/* Opened with O_APPEND. */
 bool handle_appends(const struct handle *h);
+/* Opened for writing. */
 bool handle_writable(const struct handle *h);
+/* Opened for reading. */
 bool handle_readable(const struct handle *h);
+/* OPEN of a file. */
 void handle_open(struct mount *m, struct call *c);
+/* CREATE of a file. */
 void handle_create(struct mount *m, struct call *c);
 /* Attaches a sequencer (Chubby's SetSequencer): the handle's calls work only while it is valid. */
 void handle_guard(struct mount *m, struct call *c);
+/* RELEASE: the kernel knows the handle no more; answered at once. */
 void handle_release(struct mount *m, struct call *c);
-void handle_discard(struct mount *m, struct handle *h); /* frees its memory only */
+/* Frees the memory of the handle, and nothing else of it. */
+void handle_discard(struct mount *m, struct handle *h);
 
 #endif

@@ -39,23 +39,32 @@ RB_PROTOTYPE(inode_numbers, inode, by_number, )
 void inodes_free(struct mount *m);
 /* True for the number of a directory or file of .cell, which is no node. */
 bool inode_is_virtual(uint64_t ino);
+/* The inode of this number; NULL: it is not in memory. */
 struct inode *inode_find(struct mount *m, uint64_t ino);
 /* The inode is made if it does not exist; adds no reference. */
 struct inode *inode_get(struct mount *m, uint64_t ino);
-void inode_put(struct mount *m, struct inode *i);   /* drops one of `refs` */
-void inode_prune(struct mount *m, struct inode *i); /* frees it if it has no references */
+/* Drops one of `refs`. */
+void inode_put(struct mount *m, struct inode *i);
+/* Frees the inode if it has no references. */
+void inode_prune(struct mount *m, struct inode *i);
+/* FORGET: the kernel drops so many of its references. */
 void inode_forget(struct mount *m, uint64_t ino, uint64_t count);
 /* Takes over the attributes, if they are newer than those known; NULL if they are invalid. */
 struct inode *inode_learn(struct mount *m, const struct attr *attr, uint64_t index);
+/* The node is gone, by a call of this mount (here) or another one; its locks are lost. */
 void inode_die(struct mount *m, struct inode *i, bool here);
 /* True if the deleted file lives on in memory, for the handles that are open here. */
 bool inode_lives_on(const struct inode *i);
 /* The node that calls on `ino` refer to: for a file that was renamed while it was open here, the
  * node that it replaced; else `ino`. */
 uint64_t inode_where(struct mount *m, uint64_t ino);
-struct mount_stat inode_stat(const struct call *c, const struct inode *i); /* as c sees it */
+/* The attributes for stat, as the user of the call sees them. */
+struct mount_stat inode_stat(const struct call *c, const struct inode *i);
+/* True if a node can have these attributes. */
 bool attr_sound(const struct attr *attr);
+/* GETATTR. */
 void inode_getattr(struct mount *m, struct call *c);
+/* ACCESS, by the rights of the calling user. */
 void inode_access(struct mount *m, struct call *c);
 
 #endif

@@ -69,16 +69,19 @@ struct mount {
 
 /* A copy of `b` that lives until the next step. */
 struct bytes mount_keep(struct mount *m, struct bytes b);
+/* The attributes of the inode are to be invalidated in the kernel, before the replies. */
 void mount_stale_inode(struct mount *m, uint64_t ino);
 
 /* A line of the trace: a verdict, with its numbers. */
 #define MOUNT_TRACE(m, ...) TRACE((m)->config.trace, __VA_ARGS__)
 #define MOUNT_TRACES(m) ((m)->config.trace && (m)->config.trace->on)
-/* Lines about messages, while MOUNT_TRACES: a call of the kernel, a request to the cell, and the
- * answers to both. */
+/* A line about a message, while MOUNT_TRACES: a call of the kernel. */
 void mount_trace_call(struct mount *m, const struct mount_event *e);
+/* A request to the cell, for a call. */
 void mount_trace_ask(struct mount *m, const struct call *c, const struct op *op);
+/* Its answer. */
 void mount_trace_heard(struct mount *m, const struct call *c, const struct client_answer *a);
+/* The answer to the call. */
 void mount_trace_reply(struct mount *m, const struct mount_reply *r);
 /* The name of a call's kind, for people. */
 const char *mount_call_name(enum mount_event_kind kind);
@@ -86,38 +89,58 @@ const char *mount_call_name(enum mount_event_kind kind);
 /* Detects that the session to which the handles and locks belong has ended, and begins with the
  * next one. */
 void mount_session_follow(struct mount *m);
+/* True if what was opened in this session is lost: it is not that of the mount any more. */
 bool mount_session_lost(const struct mount *m, uint64_t session);
 /* The name of a session's state, as .cell shows it. */
 const char *mount_session_state(enum client_state state);
 
+/* LOOKUP. */
 void name_lookup(struct mount *m, struct call *c);
+/* MKDIR. */
 void name_mkdir(struct mount *m, struct call *c);
+/* MKNOD of a regular file. */
 void name_mknod(struct mount *m, struct call *c);
+/* UNLINK and RMDIR. */
 void name_delete(struct mount *m, struct call *c);
+/* The errno for a name that nobody may use in that directory; 0: it can be used. */
 int name_error(uint64_t parent, struct bytes name);
 /* Looks up the node that the call's name leads to: its number goes into c->target, then c->next
  * runs. While no file is open here the cell is not asked, and the number is 0. */
 void name_target(struct mount *m, struct call *c, call_next *next);
+/* RENAME. */
 void rename_call(struct mount *m, struct call *c);
+/* OPENDIR. */
 void listing_open(struct mount *m, struct call *c);
+/* READDIR, from the listing that is read at the offset 0. */
 void listing_read(struct mount *m, struct call *c);
+/* SETATTR. */
 void setattr_call(struct mount *m, struct call *c);
 /* Answers with the attributes that the mount has, changed by the uncommitted writes of the calling
  * process. */
 void setattr_answer(struct mount *m, struct call *c);
+/* GETXATTR. */
 void xattr_get(struct mount *m, struct call *c);
+/* SETXATTR. */
 void xattr_set(struct mount *m, struct call *c);
+/* LISTXATTR. */
 void xattr_list(struct mount *m, struct call *c);
+/* REMOVEXATTR. */
 void xattr_remove(struct mount *m, struct call *c);
+/* STATFS: the quotas of the cell. */
 void statfs_call(struct mount *m, struct call *c);
+/* A call on a file or directory of .cell. */
 void virtual_call(struct mount *m, struct call *c);
 /* The virtual file of this name in .cell; 0: there is none. */
 uint64_t virtual_named(struct bytes name);
+/* The attributes of one of these. */
 struct mount_stat virtual_stat(struct mount *m, uint64_t ino);
 /* Answers a read with its part of the handle's text, which begins at the offset `from`. */
 void virtual_text(struct mount *m, struct call *c, int64_t from);
+/* READ of .cell/locks. */
 void virtual_locks_read(struct mount *m, struct call *c);
+/* READ of .cell/check-sequencer: the verdict. */
 void virtual_check_read(struct mount *m, struct call *c);
+/* WRITE of it: a sequencer to be checked. */
 void virtual_check_write(struct mount *m, struct call *c);
 /* Records that the session is an opener by this number, of the node or of one that was renamed to
  * it. */

@@ -39,6 +39,7 @@ struct mount_config {
 /* Makes a mount over the sessions of `client`, which the driver owns and must keep until the mount
  * is freed. */
 struct mount *mount_new(const struct mount_config *config, const struct client *client);
+/* Frees the mount with all of its calls, which are not answered. */
 void mount_free(struct mount *m);
 
 /* Kernel inode numbers are node numbers, except for the virtual directory /.cell. */
@@ -155,6 +156,7 @@ struct mount_event {
 /* The facts that a call needs about its caller besides the thread; the driver reads /proc only for
  * these. It must be called right before the step. */
 enum { WANTS_PROCESS = 1, WANTS_FATE = 2, WANTS_DESCRIPTORS = 4 };
+/* Some of WANTS_*, or-ed. */
 unsigned mount_wants(const struct mount *m, const struct mount_event *event);
 
 enum mount_reply_kind {
@@ -237,9 +239,11 @@ struct mount_update {
 
 /* Clears `update`, handles the event and fills it. */
 void mount_step(struct mount *m, const struct mount_event *event, struct mount_update *update);
+/* Frees what it points to; it can be used again. */
 void mount_update_free(struct mount_update *u);
 /* The number of versions of contents in memory. */
 size_t mount_versions(const struct mount *m);
+/* When MOUNT_TIMEOUT is due; MONO_NEVER: it is not. */
 mono_t mount_deadline(const struct mount *m);
 /* True if a process holds a lock through an open file, or has asked for one. */
 bool mount_has_file_locks(const struct mount *m);

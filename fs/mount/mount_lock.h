@@ -38,11 +38,16 @@ struct mount_locks {
 
 /* Initializes the locks of a new mount. */
 void locks_begin(struct mount_locks *locks);
+/* The lock of this kind on the inode, by its key; NULL: there is none. */
 struct mount_lock *lock_find(struct inode *i, enum lock_kind kind, uint64_t key);
+/* The same; it is made if there is none. */
 struct mount_lock *lock_get(struct mount *m, struct inode *i, enum lock_kind kind, uint64_t key);
+/* The call refers to the lock, which lives at least as long. */
 void lock_refer(struct call *c, struct mount_lock *l);
+/* Drops a reference; frees a lock without any that is neither held nor requested. */
 void lock_put(struct mount *m, struct mount_lock *l);
-bool lock_active(const struct mount_lock *l); /* held or requested */
+/* True if it is held or requested. */
+bool lock_active(const struct mount_lock *l);
 /* Requests c->mode (waiting for it if c->event.wait) for the call, and answers the call. */
 void lock_acquire(struct mount *m, struct call *c);
 /* Releases what is held. The call is answered with the error of the release, else with c->error. */
@@ -53,23 +58,36 @@ void lock_withdraw(struct mount *m, struct mount_lock *l);
 void lock_drop(struct mount *m, struct mount_lock *l);
 /* The lock was lost with its node or session: waiting calls are answered ESTALE. */
 void lock_die(struct mount *m, struct mount_lock *l);
+/* The call that waits for the lock was interrupted: its place in the queue is kept for a while. */
 void lock_interrupted(struct mount *m, struct mount_lock *l);
+/* The cell has granted an acquisition, or says that it never will. */
 void lock_grant(struct mount *m, const struct client_grant *g);
 /* Cancels a request that is kept, before the interrupted caller has repeated its call. */
 void lock_stop_waiting(struct mount *m, struct mount_lock *l);
+/* Cancels the requests whose interrupted callers have not come again in time. */
 void lock_timeout(struct mount *m);
 
+/* FLOCK. */
 void flock_call(struct mount *m, struct call *c);
+/* A FLUSH through the handle: an interrupted request of it is not repeated any more. */
 void flock_flushed(struct mount *m, struct handle *h);
+/* The handle is released: its lock is dropped. */
 void flock_released(struct mount *m, struct handle *h);
+/* SETLK. */
 void record_lock_call(struct mount *m, struct call *c);
+/* GETLK. */
 void record_lock_get(struct mount *m, struct call *c);
+/* True if a record lock was taken or requested through the handle. */
 bool record_lock_through(const struct handle *h);
+/* The record lock that this owner holds, or has kept a request for; NULL: there is none. */
 struct mount_lock *record_lock_of(struct handle *h, uint64_t lock_owner);
 /* Commits the buffers of the lock's handles, then releases the lock and answers the call. */
 void record_lock_free(struct mount *m, struct call *c, struct mount_lock *l);
+/* The handle is released: locks that came through no other one are dropped. */
 void record_lock_released(struct mount *m, struct handle *h);
+/* The lock came through this handle, too. */
 void record_lock_gained(struct mount_lock *l, struct handle *h);
+/* SETXATTR of user.ls.lock. */
 void attribute_lock_set(struct mount *m, struct call *c, enum lock_mode mode);
 
 #endif

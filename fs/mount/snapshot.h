@@ -4,6 +4,7 @@
 
 #include "fs/mount/handle.h"
 
+/* READ. */
 void snapshot_read(struct mount *m, struct call *c);
 /* Fetches the snapshot, then runs c->next, with a positive errno or 0 in c->error. The call must
  * have entered the handle. */
@@ -14,6 +15,7 @@ void snapshot_ask(struct mount *m, struct call *c, const struct inode *i, call_t
 /* Takes over the answer to snapshot_ask, which must not be an error: attributes, and the contents
  * as c->version. 0, or EIO if the answer is invalid. */
 int snapshot_learn(struct mount *m, struct call *c, const struct client_answer *a);
+/* The handle has none from now on. */
 void snapshot_drop(struct mount *m, struct handle *h);
 /* Makes `v` the handle's snapshot; takes over the reference to it. */
 void snapshot_set(struct mount *m, struct handle *h, struct version *v);

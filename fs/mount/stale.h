@@ -7,10 +7,11 @@
 /* The errno for a call whose path led to a dead node: ESTALE, or ENOENT in the kernel's second
  * walk. */
 int stale_path(struct mount *m, const struct call *c);
-/* The events by which a second walk is recognized: each call when it arrives; the result of a
- * lookup (0: no such name); the success of any other call. */
+/* The events by which a second walk is recognized: a call arrives. */
 void stale_called(struct mount *m, const struct mount_event *e);
+/* The result of a lookup; 0: no such name. */
 void stale_found(struct mount *m, const struct call *c, uint64_t ino);
+/* The success of any other call. */
 void stale_clear(struct mount *m, const struct call *c);
 
 enum { STALE_WALKS = 64 };

@@ -24,14 +24,19 @@ struct version *version_get(struct mount *m, uint64_t node, uint64_t generation,
 /* The same of the inode's node, but a new version takes over the bytes of the buffer. */
 struct version *version_take(struct mount *m, struct inode *i, uint64_t generation,
                              struct buffer *data);
-struct version *version_ref(struct version *v);       /* adds a reference; accepts NULL */
-void version_put(struct mount *m, struct version *v); /* drops a reference; accepts NULL */
+/* Adds a reference; accepts NULL. */
+struct version *version_ref(struct version *v);
+/* Drops a reference; accepts NULL. */
+void version_put(struct mount *m, struct version *v);
 /* Replaces *at by `v` and drops the old reference; takes over the caller's reference to `v`. */
 void version_set(struct mount *m, struct version **at, struct version *v);
 /* Answers a READ from `v`, without a copy. */
 void version_answer(struct mount *m, struct call *c, struct version *v);
-void version_views_end(struct mount *m); /* at the next step: drops their references */
+/* Called at the next step: drops the references of the views in replies. */
+void version_views_end(struct mount *m);
+/* Frees what is kept beside the versions themselves. */
 void versions_free(struct mount *m);
+/* The part of `b` at the offset, of at most `size` bytes. */
 struct bytes bytes_slice(struct bytes b, int64_t offset, size_t size);
 
 #endif
