@@ -38,33 +38,6 @@ TREE_TEST(test_acquire_refusals)
 	assert_int_equal(acquire(p.f, A, 1, 1, NODE_ROOT, LOCK_EXCLUSIVE), RC_OK);
 }
 
-TREE_TEST(test_holders_are_told_in_order)
-{
-	struct place p = place_of(state);
-	struct result_lock lock;
-	struct lock_holder h;
-	struct cursor from;
-
-	assert_int_equal(acquire(p.f, p.b, 9, 1, p.file, LOCK_SHARED), RC_OK);
-	assert_int_equal(acquire(p.f, A, 5, 1, p.file, LOCK_SHARED), RC_OK);
-	assert_int_equal(acquire(p.f, A, 3, 2, p.file, LOCK_SHARED), RC_OK);
-	lock = lock_of_node(p.f, p.file);
-	assert_int_equal(lock.now_ns, 77);
-	assert_int_equal(lock.holders.count, 3);
-	from = cursor_of(lock.holders.packed);
-	assert_true(wire_next_lock_holder(&from, &h));
-	assert_int_equal(h.session, p.b);
-	assert_int_equal(h.owner, 9);
-	assert_int_equal(h.pid, 42);
-	assert_true(bytes_equal(h.host, bytes_of("here")));
-	assert_true(bytes_equal(h.principal, bytes_of("admin")));
-	assert_true(h.since_ns > 0 && h.fence > 0);
-	assert_true(wire_next_lock_holder(&from, &h));
-	assert_int_equal(h.owner, 5);
-	assert_true(wire_next_lock_holder(&from, &h));
-	assert_int_equal(h.owner, 3);
-}
-
 TREE_TEST(test_release_is_idempotent_and_exact)
 {
 	struct place p = place_of(state);
@@ -80,28 +53,6 @@ TREE_TEST(test_release_is_idempotent_and_exact)
 	assert_int_equal(release(p.f, A, 1, 7, p.file), RC_OK);
 	assert_int_equal(p.f->out.notes_n, 0);
 	assert_int_equal(release(p.f, A, 1, 7, 999), RC_OK);
-}
-
-TREE_TEST(test_conversions)
-{
-	struct place p = place_of(state);
-	uint64_t fence;
-
-	assert_int_equal(acquire(p.f, A, 1, 1, p.file, LOCK_SHARED), RC_OK);
-	fence = p.f->answer.acquired.fence;
-	assert_int_equal(acquire(p.f, A, 1, 2, p.file, LOCK_EXCLUSIVE), RC_OK);
-	assert_int_equal(p.f->answer.acquired.lock_generation, 2);
-	assert_true(p.f->answer.acquired.fence > fence);
-	fence = p.f->answer.acquired.fence;
-	assert_int_equal(release(p.f, A, 1, 1, p.file), RC_OK); /* of the earlier acquisition */
-	assert_int_equal(lock_of_node(p.f, p.file).state, LOCK_STATE_EXCLUSIVE);
-	assert_int_equal(acquire(p.f, A, 1, 3, p.file, LOCK_EXCLUSIVE), RC_OK); /* as it is */
-	assert_int_equal(p.f->answer.acquired.fence, fence);
-	assert_int_equal(acquire(p.f, A, 1, 4, p.file, LOCK_SHARED), RC_OK);
-	assert_int_equal(noted(p.f, TREE_LOCK_CHANGED)->node, p.file);
-	assert_int_equal(p.f->answer.acquired.lock_generation, 2);
-	assert_int_equal(p.f->answer.acquired.fence, fence);
-	assert_int_equal(acquire(p.f, p.b, 1, 1, p.file, LOCK_SHARED), RC_OK);
 }
 
 TREE_TEST(test_a_session_is_shown_its_newest_fence)
@@ -203,25 +154,6 @@ TREE_TEST(test_a_guard_is_valid_while_its_acquisition_is_held)
 	assert_stale(p, exclusive, "the lock was acquired again");
 }
 
-TREE_TEST(test_cancel)
-{
-	struct place p = place_of(state);
-	struct result_acquired g;
-
-	assert_int_equal(cancel(p.f, A, 1, 1, p.file), RC_OK); /* nothing to cancel */
-	assert_int_equal(acquire(p.f, A, 1, 1, p.file, LOCK_SHARED), RC_OK);
-	assert_int_equal(acquire(p.f, A, 1, 2, p.file, LOCK_EXCLUSIVE), RC_OK);
-	assert_int_equal(cancel(p.f, A, 1, 1, p.file), RC_OK); /* not what it holds it by */
-	assert_int_equal(lock_of_node(p.f, p.file).state, LOCK_STATE_EXCLUSIVE);
-	assert_int_equal(cancel(p.f, A, 1, 2, p.file), RC_OK);
-	assert_int_equal(lock_of_node(p.f, p.file).state, LOCK_STATE_SHARED);
-	assert_true(tree_lock_held_by(p.f->tree, A, 1, 1, p.file, &g));
-	assert_int_equal(cancel(p.f, A, 1, 2, p.file), RC_OK); /* again: nothing */
-	assert_true(tree_lock_held_by(p.f->tree, A, 1, 1, p.file, &g));
-	assert_int_equal(cancel(p.f, A, 1, 1, p.file), RC_OK);
-	assert_int_equal(lock_of_node(p.f, p.file).state, LOCK_STATE_FREE);
-}
-
 static enum rc
 grant(struct fixture *f, uint64_t session, uint64_t owner, uint64_t acquisition, uint64_t node)
 {
@@ -275,23 +207,6 @@ TREE_TEST(test_probe)
 	assert_int_equal(held, LOCK_NONE);
 	a.node = 999;
 	assert_int_equal(tree_lock_probe(p.f->tree, A, &a, &held), RC_STALE);
-}
-
-TREE_TEST(test_deleting_a_node_ends_its_lock)
-{
-	struct place p = place_of(state);
-	struct result_acquired g;
-	struct tree_note delay;
-
-	assert_int_equal(acquire(p.f, A, 1, 1, p.file, LOCK_SHARED), RC_OK);
-	assert_int_equal(acquire(p.f, p.b, 1, 1, p.file, LOCK_SHARED), RC_OK);
-	end_session(p.f, p.b, SESSION_EXPIRED);
-	assert_int_equal(delete_name(p.f, NODE_ROOT, "lock", NODE_FILE), RC_OK);
-	assert_int_equal(noted(p.f, TREE_LOCK_GONE)->node, p.file);
-	assert_false(tree_lock_held_by(p.f->tree, A, 1, 1, p.file, &g));
-	assert_false(tree_delay_after(p.f->tree, 0, &delay));
-	assert_int_equal(release(p.f, A, 1, 1, p.file), RC_OK);
-	assert_int_equal(look(p.f, A, OP(get_lock, .node = p.file)), RC_STALE);
 }
 
 /* ---- lock-delay ---- */
@@ -454,18 +369,4 @@ TREE_TEST(test_a_conversion_does_not_shorten_the_delay)
 	                 RC_OK);
 	end_session(p.f, p.b, SESSION_EXPIRED);
 	assert_int_equal(noted(p.f, TREE_DELAY_BEGAN)->seconds, 20);
-}
-
-TREE_TEST(test_lock_outlives_a_rename_onto_the_node)
-{
-	struct place p = place_of(state);
-	struct result_acquired g;
-	uint64_t source = new_file(p.f, NODE_ROOT, "source");
-
-	assert_int_equal(acquire(p.f, A, 1, 1, p.file, LOCK_EXCLUSIVE), RC_OK);
-	assert_int_equal(acquire(p.f, A, 1, 1, source, LOCK_EXCLUSIVE), RC_OK);
-	assert_int_equal(rename_file(p.f, A, NODE_ROOT, "source", NODE_ROOT, "lock"), RC_OK);
-	assert_int_equal(noted(p.f, TREE_LOCK_GONE)->node, source);
-	assert_true(tree_lock_held_by(p.f->tree, A, 1, 1, p.file, &g));
-	assert_false(tree_lock_held_by(p.f->tree, A, 1, 1, source, &g));
 }
