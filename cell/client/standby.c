@@ -35,6 +35,15 @@ choose(struct client *c)
 	return others[rng_below(&c->rng, n)];
 }
 
+/* 0: to none. */
+static void
+listen_to(struct client *c, uint8_t replica)
+{
+	c->standby.replica = replica;
+	c->update->listen = true;
+	c->update->listen_to = replica;
+}
+
 static void
 fail(struct client *c)
 {
@@ -59,17 +68,17 @@ client_standby_on_disconnected(struct client *c)
 		fail(c);
 }
 
-/* Only the name of a master and the list of members are valid messages on it. */
+/* Only the name of a master and the list of members are valid messages on it; another one ends it.
+ */
 void
 client_standby_on_frame(struct client *c, struct bytes frame)
 {
 	struct message m;
 
-	if (c->standby.replica == 0)
-		return;
 	if (wire_get_frame(frame, &m) != RC_OK ||
 	    (m.code != MSG_redirect && m.code != MSG_members)) {
 		fail(c);
+		listen_to(c, 0);
 		return;
 	}
 	c->standby.failures = 0;
@@ -83,10 +92,8 @@ static void
 leave(struct client *c, const char *why)
 {
 	CLIENT_TRACE(c, "the second connection leaves replica %u: %s", c->standby.replica, why);
-	c->standby.replica = 0;
 	c->standby.due = c->now;
-	c->update->listen = true;
-	c->update->listen_to = 0;
+	listen_to(c, 0);
 }
 
 /* The connection is not kept to a replica that is no longer a member, which learns of no master. */
@@ -131,10 +138,8 @@ client_standby_tick(struct client *c)
 		leave(c, "there is no other");
 	if (!is_wanted(c) || !mono_reached(c->now, c->standby.due))
 		return;
-	c->standby.replica = choose(c);
+	listen_to(c, choose(c));
 	MESSAGE_TRACE(c->config.trace, "listens to replica %u", c->standby.replica);
-	c->update->listen = true;
-	c->update->listen_to = c->standby.replica;
 }
 
 mono_t

@@ -131,7 +131,9 @@ COMMAND(garbage)
 {
 	static const uint8_t bad[] = {3, 0, 0, 0, 6, 1, 2};
 
-	step(p, (struct client_event){.kind = CLIENT_FRAME, .frame = {bad, sizeof bad}});
+	step(p, (struct client_event){.kind = CLIENT_FRAME,
+	                              .standby = script_value(s, "standby") != NULL,
+	                              .frame = {bad, sizeof bad}});
 }
 
 /* The cell tells that these nodes, at most 8, are to be dropped. */
@@ -610,7 +612,7 @@ static const struct script_command commands[] = {
     {"granted", "NODE [rc=CODE] [owner=N] [acquisition=N]", run_granted},
     {"redirect", "MASTER EPOCH [standby=yes]", run_redirect},
     {"members", "VERSION [voters=IDS] [learners=IDS] [removed=IDS] [standby=yes]", run_members},
-    {"garbage", "", run_garbage},
+    {"garbage", "[standby=yes]", run_garbage},
     {"wait", "MILLISECONDS", run_wait},
     {"sleep", "MILLISECONDS: the client takes no step meanwhile", run_sleep},
     {"close", "[expired=yes]", run_close},
