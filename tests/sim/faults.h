@@ -76,7 +76,8 @@ enum fault {
 	FAULT_DATAGRAM_DOUBLED,
 	FAULT_DATAGRAM_LATE,
 	FAULT_DATAGRAM_ALONE,
-	FAULT_COPY, /* a copy of the state can't be made, read, written, or is damaged */
+	FAULT_COPY,    /* a copy of the state can't be made, read, written, or is damaged */
+	FAULT_NO_ROOM, /* for a cell file, or the keys beside it */
 	FAULTS
 };
 

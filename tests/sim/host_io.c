@@ -5,7 +5,7 @@
 #include "cell/base/must.h"
 #include "tests/sim/sim.h"
 
-enum { LINES_MAX = 200 };
+enum { LINES_MAX = 200, NO_ROOM_PERMILLE = 200 };
 
 #define WALL_START (1700000000 * SECOND)
 
@@ -177,16 +177,36 @@ io_fail(void *user, const char *why)
 	sim_fail(n->sim, "replica %d: nothing else of its disk fails: %s", n->id, why);
 }
 
+/* A full disk; sometimes there is no room for just that. A list of members that was not written is
+ * not written again before the next one, so what is lost there are keys only. */
+static bool
+has_no_room(struct sim *s, const struct host *n, struct rng *own)
+{
+	return n->full || (!s->calm && n->writing.version == n->disk.file.version &&
+	                   rng_chance(own, NO_ROOM_PERMILLE));
+}
+
+/* The keys are files of their own, and are written first. */
 static void
 run_cell_file(struct sim *s, struct event *e)
 {
 	struct host *n = &s->hosts[e->who];
+	struct rng own = rng_seeded(s->seed + (uint64_t)s->now); /* other runs are what they were */
+	bool keys_kept;
 
 	if (!n->up || n->life != e->life || disk_puts_off(s, n, e))
 		return;
-	n->disk.file = n->writing;
-	n->disk.keys = n->writing_keys;
-	server_cell_file_written(n->server, RC_OK, true, NULL);
+	if (s->script == NULL && has_no_room(s, n, &own)) {
+		keys_kept = rng_chance(&own, 300);
+		if (keys_kept)
+			n->disk.keys.keys = n->writing_keys.keys;
+		fault(s, FAULT_NO_ROOM, "replica %d has no room for its cell file", n->id);
+		server_cell_file_written(n->server, RC_NOSPC, keys_kept, "no room");
+	} else {
+		n->disk.file = n->writing;
+		n->disk.keys = n->writing_keys;
+		server_cell_file_written(n->server, RC_OK, true, NULL);
+	}
 	host_settle(s, n);
 }
 

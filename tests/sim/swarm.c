@@ -75,6 +75,7 @@ static const struct {
     [FAULT_DATAGRAM_LATE] = {"datagrams late", 4000},
     [FAULT_DATAGRAM_ALONE] = {"datagrams beside a stalled connection", 0},
     [FAULT_COPY] = {"copies of states that failed", 2000},
+    [FAULT_NO_ROOM] = {"cell files without room", 0},
 };
 
 const char *
