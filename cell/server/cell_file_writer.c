@@ -7,12 +7,16 @@
 #include "cell/base/memory.h"
 #include "cell/base/must.h"
 
+enum { RETRY_S = 10 };
+
 struct cell_file_writer {
 	const struct server_io *io;
 	uint8_t self;
 	struct cell_file cell_file; /* the newest version, written or still to be written */
 	struct sign_keys keys, writing, durable;
 	bool busy, due; /* due: there is something newer than what is being written */
+	bool failed;    /* the last time */
+	mono_t again;
 };
 
 static void
@@ -20,6 +24,7 @@ begin(struct cell_file_writer *c)
 {
 	c->busy = true;
 	c->due = false;
+	c->again = MONO_NEVER;
 	c->writing = c->keys;
 	c->io->write_cell_file(c->io->user, &c->cell_file, &c->keys);
 }
@@ -32,8 +37,16 @@ change(struct cell_file_writer *c)
 		begin(c);
 }
 
-/* An I/O error is a failure of the disk. After any other error the server goes on: the cell file is
- * not read again before the next start. */
+/* The server goes on: the cell file is not read again before the next start. */
+static void
+retry_later(struct cell_file_writer *c, const char *why)
+{
+	if (!c->failed)
+		server_io_log(c->io, SERVER_WARN, "the cell file is not up to date: %s", why);
+	c->again = mono_add(server_io_now(c->io), span_s(RETRY_S));
+}
+
+/* An I/O error is a failure of the disk. */
 void
 cell_file_writer_written(struct cell_file_writer *c, enum rc rc, bool keys_kept, const char *why)
 {
@@ -44,7 +57,8 @@ cell_file_writer_written(struct cell_file_writer *c, enum rc rc, bool keys_kept,
 	if (rc == RC_IO)
 		c->io->fail(c->io->user, why);
 	else if (rc != RC_OK)
-		server_io_log(c->io, SERVER_WARN, "the cell file is not up to date: %s", why);
+		retry_later(c, why);
+	c->failed = rc != RC_OK;
 	if (c->due)
 		begin(c);
 }
@@ -72,6 +86,19 @@ cell_file_writer_retry(struct cell_file_writer *c)
 		begin(c);
 }
 
+mono_t
+cell_file_writer_deadline(const struct cell_file_writer *c)
+{
+	return c->again;
+}
+
+void
+cell_file_writer_timeout(struct cell_file_writer *c, mono_t now)
+{
+	if (mono_reached(now, c->again))
+		begin(c);
+}
+
 bool
 cell_file_writer_busy(const struct cell_file_writer *c)
 {
@@ -90,6 +117,7 @@ cell_file_writer_new(const struct server_io *io, const struct identity *identity
 	struct cell_file_writer *c = memory_zero(1, sizeof *c);
 
 	c->io = io;
+	c->again = MONO_NEVER;
 	c->cell_file = identity->cell_file;
 	c->keys = c->durable = identity->signing;
 	c->self = identity->replica;

@@ -2,7 +2,7 @@
  * that has lost its state starts with that list, and `lsctl up` finds the cell through it. It keeps
  * the signing keys beside it, which are written before the cell file names them. The files
  * are replaced as a whole. When writing or syncing it fails, the disk has failed, and none of the
- * data on it can be relied on. */
+ * data on it can be relied on. Without room, and after other errors, it is tried again. */
 #ifndef LSFS_SERVER_CELL_FILE_WRITER_H
 #define LSFS_SERVER_CELL_FILE_WRITER_H
 
@@ -28,6 +28,10 @@ void cell_file_writer_set_keys(struct cell_file_writer *c, const struct sign_key
                                const uint8_t *newest, const uint8_t *former, uint64_t since);
 /* Writes the files again, because the last attempt has failed; nothing while they are written. */
 void cell_file_writer_retry(struct cell_file_writer *c);
+/* The time at which cell_file_writer_timeout must be called. */
+mono_t cell_file_writer_deadline(const struct cell_file_writer *c);
+/* Writes them again, if that is due. */
+void cell_file_writer_timeout(struct cell_file_writer *c, mono_t now);
 /* True while the files are written. */
 bool cell_file_writer_busy(const struct cell_file_writer *c);
 /* The signing keys that are on disk. */

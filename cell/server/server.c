@@ -222,6 +222,7 @@ take_deadlines(struct server *s)
 		state_transfer_timeout(s->transfer, now);
 	if (mono_reached(now, key_rotation_deadline(s->key_rotation)))
 		key_rotation_timeout(s->key_rotation, now);
+	cell_file_writer_timeout(s->cell_file_writer, now);
 }
 
 /* While the server is being stopped, the owner gets no other verdicts than SERVER_LEFT. */
@@ -262,6 +263,7 @@ server_deadline(const struct server *s)
 		next = mono_min(next, gateway_deadline(s->gateway));
 		next = mono_min(next, state_transfer_deadline(s->transfer));
 		next = mono_min(next, key_rotation_deadline(s->key_rotation));
+		next = mono_min(next, cell_file_writer_deadline(s->cell_file_writer));
 	}
 	return next;
 }

@@ -177,13 +177,11 @@ io_fail(void *user, const char *why)
 	sim_fail(n->sim, "replica %d: nothing else of its disk fails: %s", n->id, why);
 }
 
-/* A full disk; sometimes there is no room for just that. A list of members that was not written is
- * not written again before the next one, so what is lost there are keys only. */
+/* A full disk; sometimes there is no room for just that. */
 static bool
-has_no_room(struct sim *s, const struct host *n, struct rng *own)
+has_no_room(const struct sim *s, const struct host *n, struct rng *own)
 {
-	return n->full || (!s->calm && n->writing.version == n->disk.file.version &&
-	                   rng_chance(own, NO_ROOM_PERMILLE));
+	return n->full || (!s->calm && rng_chance(own, NO_ROOM_PERMILLE));
 }
 
 /* The keys are files of their own, and are written first. */

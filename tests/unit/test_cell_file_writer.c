@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cell/server/cell_file_writer.h"
+#include "tests/unit/still_clock.h"
 #include "tests/unit/unit.h"
 
 static struct cell_file written;
@@ -27,7 +28,21 @@ io_fail(void *user, const char *why)
 	snprintf(failed, sizeof failed, "%s", why);
 }
 
-static const struct server_io io = {.write_cell_file = io_write_cell_file, .fail = io_fail};
+static int lines;
+
+static void
+io_log(void *user, enum server_level level, const char *line)
+{
+	(void)user;
+	(void)level;
+	(void)line;
+	lines++;
+}
+
+static const struct server_io io = {.now = io_now,
+                                    .log = io_log,
+                                    .write_cell_file = io_write_cell_file,
+                                    .fail = io_fail};
 
 static const struct cell_file_replica list[] = {
     {.id = 1, .role = MEMBER_VOTER, .address = "a:1"},
@@ -131,5 +146,29 @@ TEST(test_no_room_is_no_failure)
 	cell_file_writer_follow(c, 9, list, 2);
 	cell_file_writer_written(c, RC_NOSPC, false, "cell.conf: No space left on device");
 	assert_string_equal(failed, "");
+	cell_file_writer_free(c);
+}
+
+/* Without room for it, it is tried again every few seconds; that it is out of date is said once. */
+TEST(test_tries_again)
+{
+	struct cell_file_writer *c = start();
+
+	lines = 0;
+	cell_file_writer_follow(c, 9, list, 3);
+	for (int i = 1; i <= 3; i++) {
+		assert_int_equal(writings, i);
+		assert_true(mono_is_never(cell_file_writer_deadline(c)));
+		cell_file_writer_written(c, RC_NOSPC, false, "no room");
+		assert_true(mono_before(now, cell_file_writer_deadline(c)));
+		cell_file_writer_timeout(c, now);
+		assert_int_equal(writings, i);
+		now = cell_file_writer_deadline(c);
+		cell_file_writer_timeout(c, now);
+	}
+	assert_int_equal(lines, 1);
+	assert_int_equal(written.version, 9);
+	cell_file_writer_written(c, RC_OK, true, NULL);
+	assert_true(mono_is_never(cell_file_writer_deadline(c)));
 	cell_file_writer_free(c);
 }

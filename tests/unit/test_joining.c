@@ -6,22 +6,14 @@
 #include "cell/server/gateway.h"
 #include "cell/server/joining.h"
 #include "cell/wire/codec.h"
+#include "tests/unit/still_clock.h"
 #include "tests/unit/unit.h"
 
 enum { LONG_S = 600, LONGEST_MS = 6250 };
 
-static mono_t now;
 static uint64_t conns, asked_n;
 static mono_t asked_at, longest_from;
 static span_t longest;
-
-static mono_t
-io_now(void *user, int64_t *wall_ns)
-{
-	(void)user;
-	(void)wall_ns;
-	return now;
-}
 
 static uint64_t
 io_connect(void *user, const char *address, enum channel_role role, const uint8_t key[NOISE_KEY])

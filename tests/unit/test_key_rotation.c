@@ -6,6 +6,7 @@
 #include "cell/tree/internal.h"
 #include "cell/tree/signing.h"
 #include "cell/wire/codec.h"
+#include "tests/unit/still_clock.h"
 #include "tests/unit/unit.h"
 
 enum { MASTER = 2 };
@@ -20,16 +21,6 @@ io_write_cell_file(void *user, const struct cell_file *cell_file, const struct s
 	(void)user;
 	(void)cell_file;
 	written = *keys;
-}
-
-static mono_t now;
-
-static mono_t
-io_now(void *user, int64_t *wall_ns)
-{
-	(void)user;
-	(void)wall_ns;
-	return now;
 }
 
 static void
