@@ -105,7 +105,7 @@ def ignored(code):
 
 # The greater or the less of two: where both are equal either is right.
 GREATER = re.compile(r"([\w.>\[\]-]+) (<=|>=|<|>) ([\w.>\[\]-]+)"
-                     r"(?: \? (?:\1 : \3|\3 : \1)|\)\n\t+\1 = \3;)")
+                     r"(?: \? (?:\1 : \3|\3 : \1)|\)\n\t+(?:\1 = \3|\3 = \1);)")
 
 
 def shifted(code):
