@@ -39,7 +39,8 @@ struct server {
 	/* server.c */
 	struct local_clients clients; /* clients in this process, and the frames for them */
 	struct inbox inbox;           /* clients' frames that wait for their turn */
-	mono_t heard;                 /* when the last frame arrived, or the last deadline */
+	mono_t heard; /* when the last frame arrived, or the last deadline; of a client of the only
+	               * principal KeepAlives alone count */
 	bool turn_runs, turn_over;
 	bool inbox_due;  /* the inbox may have a frame that is ready */
 	bool due;        /* the owner has reported a deadline */

@@ -387,7 +387,7 @@ tree_dirty_rows(struct tree *t, struct row_list *to)
 	changed(t, ROWS_meta, 0, 0, 0);
 	RB_FOREACH(c, dirty_rows, &t->dirty.rows)
 		add_row(t, c, to);
-	row_list_own(to, first);
 	dirty_rows_forget(t);
 	t->dirty.saved = t->position.applied;
+	row_list_own(to, first);
 }

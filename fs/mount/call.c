@@ -189,10 +189,10 @@ call_ask(struct mount *m, struct call *c, const struct op *op, call_then *then)
 	    .opened = opened_of(c),
 	    .user = user_of(c),
 	};
-	keep_texts(m, r);
 	if (MOUNT_TRACES(m))
 		mount_trace_ask(m, c, op);
 	must(RB_INSERT(call_tokens, &m->calls.asked, c) == NULL);
+	keep_texts(m, r);
 }
 
 /* The attributes in an answer; NULL: there are none. */

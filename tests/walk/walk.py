@@ -16,7 +16,7 @@ import time
 
 REPEATS = 21
 SETTLE_S = 5  # a loop that never rests is told of
-COMMIT_CHANGES_MAX = 360  # of file, in the commit of a small write: docs/testing.md
+COMMIT_CHANGES_MAX = 300  # of file, in the commit of a small write: docs/testing.md
 
 
 class Walk:
