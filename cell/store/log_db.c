@@ -375,11 +375,11 @@ log_db_start(struct log_db *log, const char *directory, const char *cell, uint8_
 	    !sqlite_ready(&log->db, why, why_size))
 		return false;
 	log->lost = highest(log->found.missing, r->damaged);
+	log->old_leases = log->found.leases || r->wait.ns > 0;
 	log_db_found_free(&log->found);
 	log->trimmed = log->trim = r->trimmed;
 	log->to_delete = true; /* an earlier process may have left rows below the base */
 	log->chosen_written = log->chosen_up_to = r->chosen;
-	log->old_leases = true;
 	log->old_leases_end = mono_add(clock_now(), span_ms(2 * LIMIT_LEASE_MAX_S * 1000));
 	log->watermark.incarnation = r->incarnation;
 	log->watermark.ballot = r->promised;

@@ -139,6 +139,7 @@ read_lease(struct reader *r, sqlite3_stmt *s)
 	struct log_db_found *f = r->found;
 	uint64_t incarnation = column(s, 0), ns = column(s, 1);
 
+	f->leases = true;
 	if (column(s, 2) != LOG_DB_SUM_OF(incarnation, ns)) {
 		bad_numbered(r, incarnation);
 		f->leases_lost = true;

@@ -18,6 +18,7 @@ struct log_db_found {
 	bool trimmed_lost;
 	uint64_t missing;   /* an earlier start lost entries up to this slot */
 	int64_t longest_ns; /* the longest lease, in ns */
+	bool leases;        /* there are rows of leases */
 	bool leases_lost;
 	bool none_left; /* no lease granted by the last incarnation can be valid */
 	struct mark *marks;
