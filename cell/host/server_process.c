@@ -100,16 +100,11 @@ deadline(const struct server_process *p)
 	return p->joining != NULL ? joining_deadline(p->joining) : server_deadline(p->server);
 }
 
-/* Sets the timer. A timer that is set for an earlier time is left alone: waking up once too early
- * is cheaper than setting it in every turn. */
 static void
 arm(struct server_process *p, mono_t at)
 {
-	int64_t left;
+	int64_t left = mono_since(at, clock_now()).ns;
 
-	if (!mono_before(at, p->armed))
-		return;
-	left = mono_since(at, clock_now()).ns;
 	p->armed = at;
 	uv_update_time(p->loop);
 	must(uv_timer_start(&p->timer, on_timer, left <= 0 ? 0 : (uint64_t)(left / 1000000 + 1),
@@ -117,7 +112,8 @@ arm(struct server_process *p, mono_t at)
 }
 
 /* Most work arises in the poll, and the check handle takes a turn behind it. While there is other
- * work, an idle handle keeps the poll from sleeping. */
+ * work, an idle handle keeps the poll from sleeping. A timer that is set for an earlier time is
+ * left alone: waking up once too early is cheaper than setting it in every turn. */
 static void
 on_prepare(uv_prepare_t *handle)
 {
@@ -131,7 +127,8 @@ on_prepare(uv_prepare_t *handle)
 		must(uv_idle_start(&p->idle, on_idle) == 0);
 	} else {
 		must(uv_idle_stop(&p->idle) == 0);
-		arm(p, at);
+		if (mono_before(at, p->armed))
+			arm(p, at);
 	}
 }
 
