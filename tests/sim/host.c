@@ -68,12 +68,21 @@ identify(struct sim *s, struct host *n)
 	memcpy(identity->pair.public, seat_key(n->body), NOISE_KEY);
 }
 
+/* All other clients have one key, and none of them is delayed for the sake of others. Somebody who
+ * has another key, and asks for nothing, is one of these others. */
+static bool
+has_bystander(const struct sim *s)
+{
+	return s->script == NULL && s->swarm.limits.budget > 0;
+}
+
 size_t
 host_clients_max(const struct sim *s)
 {
 	if (s->swarm.clients_spare == 0)
 		return SIZE_MAX;
-	return (size_t)s->swarm.machines + (size_t)s->swarm.operators + s->swarm.clients_spare;
+	return (size_t)s->swarm.machines + (size_t)s->swarm.operators + s->swarm.clients_spare +
+	       has_bystander(s);
 }
 
 static void
@@ -124,6 +133,8 @@ start(struct sim *s, struct host *n)
 	free((void *)recovered.entries);
 	if (n->full)
 		server_full(n->server, true);
+	if (has_bystander(s))
+		net_connect(s, SCRIPTED, n->id - 1, false, n->body);
 }
 
 enum {

@@ -260,7 +260,7 @@ trace_at_client(struct sim *s, const struct conn *c, enum client_event_kind kind
 		          kind == CLIENT_CONNECTED ? "is connected to" : "loses", c->node + 1);
 }
 
-/* At a client without a machine: an operator, or the script's. */
+/* At a client without a machine: an operator, the script's, or one that says nothing. */
 static void
 at_other(struct sim *s, struct conn *c, enum client_event_kind kind, const struct event *e)
 {
@@ -272,7 +272,7 @@ at_other(struct sim *s, struct conn *c, enum client_event_kind kind, const struc
 		c->client_open = false;
 	if (net_is_operators(c))
 		operators_event(s, c->machine - MACHINES_MAX, kind, e->data);
-	else
+	else if (s->script != NULL)
 		s->script->heard(s->script->user, c->id, kind, e->data);
 }
 
