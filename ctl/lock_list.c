@@ -13,12 +13,31 @@
 
 /* ---- the objects ---- */
 
+/* JSON is UTF-8, and paths are bytes: in one that is not UTF-8 they are shown as \xNN. */
 static json_t *
-new_lock(json_t *locks, json_t *path)
+path_json(struct bytes path)
+{
+	json_t *json = json_stringn((const char *)path.data, path.len);
+	struct buffer text = BUFFER(4 * LIMIT_PATH);
+
+	for (size_t i = 0; json == NULL && i < path.len; i++) {
+		if (path.data[i] < 0x80)
+			buffer_put_u8(&text, path.data[i]);
+		else
+			buffer_printf(&text, "\\x%02x", path.data[i]);
+	}
+	if (json == NULL)
+		json = json_stringn((const char *)text.data, text.len);
+	buffer_free(&text);
+	return json;
+}
+
+static json_t *
+new_lock(json_t *locks, struct bytes path)
 {
 	json_t *lock = json_object();
 
-	json_object_set_new(lock, "path", path);
+	json_object_set_new(lock, "path", path_json(path));
 	json_object_set_new(lock, "lock", json_null());
 	json_object_set_new(lock, "holders", json_array());
 	json_object_set_new(lock, "waiters", json_array());
@@ -108,7 +127,7 @@ text_line(json_t *locks, char *line)
 	*value = '\0';
 	value += 2;
 	if (!strcmp(line, "path"))
-		new_lock(locks, json_string(value));
+		new_lock(locks, bytes_of(value));
 	else if (!strcmp(line, "lock"))
 		state_line(lock, value);
 	else if (!strcmp(line, "holder"))
@@ -194,7 +213,7 @@ add_queue(json_t *locks, const struct result_queue *q)
 {
 	struct cursor holders = cursor_of(q->holders.packed);
 	struct cursor waiters = cursor_of(q->waiters.packed);
-	json_t *lock = new_lock(locks, json_stringn((const char *)q->path.data, q->path.len));
+	json_t *lock = new_lock(locks, q->path);
 	struct lock_holder h;
 	struct lock_waiter w;
 

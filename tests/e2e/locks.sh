@@ -347,6 +347,16 @@ ${d#"$m"}/f waits 2 exclusive S admin $host"
 	[ ! -s "$m/.cell/locks" ] || ! line path ".*"
 }
 
+# Names are bytes; in JSON, and in the table that is made of it, they are text.
+case_a_locked_name_that_is_no_text() {
+	local shown=${d#"$m"}/'b\xff'
+	"$LSCTL" lock "$d/"$'b\xff' -- "$LSCTL" locks "$m" > "$work/table"
+	grep -qF "$shown holds" <<< "$(tr -s ' ' < "$work/table")"
+	"$LSCTL" lock "$d/"$'b\xff' -- "$LSCTL" locks --json "$m" > "$work/json"
+	is "$(python3 -c 'import json, sys
+print(json.load(sys.stdin)[0]["path"])' < "$work/json")" "$shown"
+}
+
 case_deleting_a_locked_file_wakes_its_waiters() {
 	hold "$d/f"
 	limit 20 flock "$d/f" true 2> "$work/err" &
