@@ -143,7 +143,8 @@ host_settle(struct sim *s, struct host *n)
 	turn_at(s, n, s->now);
 }
 
-/* What arrived while the process was paused is read before its timers are looked at. */
+/* What arrived while the process was paused is read before its timers are looked at. While messages
+ * take time, and more of them wait, the timer then has its turn among these. */
 static void
 run_timer(struct sim *s, struct event *e)
 {
@@ -154,7 +155,8 @@ run_timer(struct sim *s, struct event *e)
 	if (host_busy_until(s, n) > s->now) {
 		struct event again = *e;
 
-		again.at = host_busy_until(s, n) + 1;
+		again.at = host_busy_until(s, n) + (again.b == 0);
+		again.b = 1; /* it was put off */
 		heap_push(&s->heap, again);
 		return;
 	}
