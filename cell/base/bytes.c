@@ -250,12 +250,6 @@ cursor_u8(struct cursor *c)
 	return (uint8_t)get_number(c, sizeof(uint8_t));
 }
 
-uint16_t
-cursor_u16(struct cursor *c)
-{
-	return (uint16_t)get_number(c, sizeof(uint16_t));
-}
-
 uint32_t
 cursor_u32(struct cursor *c)
 {

@@ -75,8 +75,6 @@ struct cursor {
 struct cursor cursor_of(struct bytes v);
 /* The next number of 8 bits, little-endian like the others; 0 once the cursor has failed. */
 uint8_t cursor_u8(struct cursor *c);
-/* The next one of 16 bits. */
-uint16_t cursor_u16(struct cursor *c);
 /* The next one of 32 bits. */
 uint32_t cursor_u32(struct cursor *c);
 /* The next one of 64 bits. */

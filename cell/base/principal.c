@@ -14,3 +14,12 @@ principal_name_valid(struct bytes name)
 	}
 	return true;
 }
+
+bool
+principal_host_valid(struct bytes host)
+{
+	for (size_t i = 0; i < host.len; i++)
+		if (host.data[i] <= ' ' || host.data[i] > '~')
+			return false;
+	return host.len <= LIMIT_HOST;
+}

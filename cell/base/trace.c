@@ -15,7 +15,7 @@ make_printable(char *text)
 			*text = '?';
 }
 
-/* A line that is too long is cut; one that does not fit any more is dropped. */
+/* A line that is too long is cut; one that no longer fits is dropped. */
 void
 trace_line(struct trace *t, enum trace_kind kind, const char *format, ...)
 {

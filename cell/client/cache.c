@@ -394,18 +394,19 @@ keep_attr(struct cache *c, const struct attr *attr, const struct cache_reply *re
 	return e;
 }
 
+/* Keeps what the name stands for in the directory: the node, or 0. */
 static void
-keep_name(struct cache *c, const struct op_lookup *o, uint64_t node,
+keep_name(struct cache *c, uint64_t directory, struct bytes name, uint64_t node,
           const struct cache_reply *reply)
 {
-	struct cache_entry *e = entry_get(c, o->parent);
+	struct cache_entry *e = entry_get(c, directory);
 	struct cache_name *n;
 
-	if (!may_keep(c, o->parent, reply->number, reply->index))
+	if (!may_keep(c, directory, reply->number, reply->index))
 		return;
-	if ((n = entry_name(e, o->name)) == NULL) {
+	if ((n = entry_name(e, name)) == NULL) {
 		n = memory_zero(1, sizeof *n);
-		n->name = bytes_copy(o->name);
+		n->name = bytes_copy(name);
 		RB_INSERT(cache_names, &e->names, n);
 		entry_grow(c, e, sizeof *n + n->name.len);
 	}
@@ -426,45 +427,44 @@ keep_contents(struct cache *c, const struct attr *attr, struct bytes contents,
 	e->content_generation = attr->content_generation;
 }
 
-/* Only a listing that is whole is kept. */
-static void
-keep_listing(struct cache *c, const struct op_get_listing *o, const struct cache_reply *reply)
-{
-	struct cache_entry *e = keep_attr(c, &reply->result->listing.attr, reply);
-
-	if (e != NULL && o->after.len == 0 && o->index == 0 && !reply->result->listing.more)
-		entry_set(c, e, &e->listing, bytes_copy(reply->encoded));
-}
-
+/* Of listings only a whole one is kept. */
 static void
 keep_result(struct cache *c, const struct op *op, const struct cache_reply *reply)
 {
 	const struct result *result = reply->result;
+	const struct attr *attr = wire_result_attr(result);
+	struct cache_entry *e;
 
 	switch (op->code) {
 	case OP_lookup:
-		keep_attr(c, &result->attr.attr, reply);
-		keep_name(c, &op->lookup, result->attr.attr.node, reply);
+		keep_attr(c, attr, reply);
+		keep_name(c, op->lookup.parent, op->lookup.name, attr->node, reply);
+		break;
+	case OP_create:
+		keep_attr(c, attr, reply);
+		keep_name(c, op->create.parent, op->create.name, attr->node, reply);
+		break;
+	case OP_delete:
+		keep_name(c, op->delete.parent, op->delete.name, 0, reply);
 		break;
 	case OP_get_contents:
 		if (result->contents.same)
-			keep_attr(c, &result->contents.attr, reply);
+			keep_attr(c, attr, reply);
 		else
-			keep_contents(c, &result->contents.attr, result->contents.contents, reply);
+			keep_contents(c, attr, result->contents.contents, reply);
 		break;
 	case OP_get_listing:
-		keep_listing(c, &op->get_listing, reply);
+		e = keep_attr(c, &result->listing.attr, reply);
+		if (e != NULL && op->get_listing.after.len == 0 && op->get_listing.index == 0 &&
+		    !result->listing.more)
+			entry_set(c, e, &e->listing, bytes_copy(reply->encoded));
 		break;
 	case OP_set_contents:
-		keep_contents(c, &result->attr.attr, op->set_contents.contents, reply);
+		keep_contents(c, attr, op->set_contents.contents, reply);
 		break;
 	default:
-		if (result->kind == RESULT_attr)
-			keep_attr(c, &result->attr.attr, reply);
-		else if (result->kind == RESULT_created)
-			keep_attr(c, &result->created.attr, reply);
-		else if (result->kind == RESULT_renamed)
-			keep_attr(c, &result->renamed.attr, reply);
+		if (attr != NULL)
+			keep_attr(c, attr, reply);
 	}
 }
 
@@ -474,7 +474,7 @@ cache_keep(struct cache *c, const struct op *op, const struct cache_reply *reply
 	if (reply->rc == RC_OK)
 		keep_result(c, op, reply);
 	else if (reply->rc == RC_NOENT && op->code == OP_lookup)
-		keep_name(c, &op->lookup, 0, reply);
+		keep_name(c, op->lookup.parent, op->lookup.name, 0, reply);
 	return c->entries_n > LIMIT_CACHED || c->bytes > LIMIT_CACHE;
 }
 
@@ -492,8 +492,8 @@ answer_attr(struct cache *c, struct cache_entry *e, struct bytes user, unsigned 
 	    !cache_rights_allow(&e->rights, user, needed, &rights, &a->check))
 		return false;
 	must(wire_get_result(RESULT_attr, e->attr, &r) == RC_OK);
-	*attr = r.attr.attr;
-	attr->rights = rights;
+	if (!cache_rights_show(&r.attr.attr, rights, attr))
+		return false;
 	entry_use(c, e);
 	a->index = e->index;
 	return true;

@@ -43,6 +43,18 @@ cache_rights_allow(const struct cache_rights *r, struct bytes user, unsigned nee
 	return true;
 }
 
+bool
+cache_rights_show(const struct attr *from, uint8_t rights, struct attr *to)
+{
+	const bool reads = (rights & RIGHT_READ) != 0;
+
+	*to = *from;
+	to->rights = rights;
+	if (!reads)
+		to->checksum = 0;
+	return !reads || (from->rights & RIGHT_READ) != 0;
+}
+
 void
 cache_rights_free(struct cache_rights *r)
 {

@@ -5,7 +5,7 @@
 #include "cell/base/memory.h"
 #include "cell/client/internal.h"
 
-enum { IDLE_S = 60 }; /* without a read: then no more leave is asked for */
+enum { IDLE_S = 10 }; /* without a read: then no more leave is asked for */
 
 void
 client_caching_begin(struct client *c)
@@ -88,8 +88,8 @@ is_shown(const struct client *c, uint64_t generation)
 	return generation != 0 && generation == client_caching_generation(c);
 }
 
-/* "A session without a cache hit for a minute lets its leave lapse": writers need not wait for a
- * mount that nobody uses, neither while it is cut off nor at a fail-over. */
+/* A session that reads nothing lets its leave lapse: writers need not wait for a mount that nobody
+ * uses, neither while it is cut off nor at a fail-over. */
 bool
 client_caching_wanted(const struct client *c)
 {

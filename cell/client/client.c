@@ -5,6 +5,93 @@
 #include "cell/base/must.h"
 #include "cell/client/internal.h"
 
+/* ---- replies ---- */
+
+/* Replies and grants as they arrive, encoded. Chubby, section 2.8: in jeopardy no request is
+ * answered, so that no program acts on a lock or a value while the session may be over; so they are
+ * kept until the session is safe again. */
+
+enum { KEEP = 1024 * 1024 }; /* bytes of the buffer that stay allocated between steps */
+
+void
+client_reply_begin(struct client *c)
+{
+	c->replies.kept = BUFFER(4 * (size_t)LIMIT_FRAME);
+}
+
+void
+client_reply_end(struct client *c)
+{
+	buffer_free(&c->replies.kept);
+}
+
+static void
+handle(struct client *c, const struct message *m)
+{
+	if (m->code == MSG_reply)
+		client_request_on_reply(c, &m->reply);
+	else
+		client_lock_waits_on_granted(c, &m->granted);
+}
+
+void
+client_reply_on_frame(struct client *c, struct bytes frame)
+{
+	c->replies.held = c->session.state != CLIENT_SAFE;
+	buffer_put_bytes(&c->replies.kept, frame);
+	if (c->replies.kept.failed) {
+		c->replies.spent = true;
+		client_connection_drop(c);
+		return;
+	}
+	if (c->session.state == CLIENT_SAFE)
+		client_reply_flush(c);
+	else
+		CLIENT_TRACE(c, "a reply is held back until the session is safe");
+}
+
+void
+client_reply_flush(struct client *c)
+{
+	struct bytes rest = buffer_view(&c->replies.kept);
+	struct message m;
+
+	c->replies.spent = true;
+	while (rest.len > 0 && c->session.state == CLIENT_SAFE &&
+	       c->connection.state == CONNECTION_OPEN) {
+		long len = wire_frame_length(rest);
+
+		must(len > 0 && (size_t)len <= rest.len);
+		if (wire_get_frame((struct bytes){rest.data, (size_t)len}, &m) != RC_OK) {
+			CLIENT_TRACE(c, "a reply is malformed");
+			client_connection_drop(c);
+			return;
+		}
+		handle(c, &m);
+		rest.data += len;
+		rest.len -= (size_t)len;
+	}
+}
+
+void
+client_reply_spend(struct client *c)
+{
+	must(c->replies.spent);
+	c->replies.spent = false;
+	if (c->replies.kept.room > KEEP)
+		buffer_free(&c->replies.kept);
+	buffer_reset(&c->replies.kept);
+}
+
+void
+client_reply_forget(struct client *c)
+{
+	if (!c->replies.spent)
+		buffer_reset(&c->replies.kept);
+}
+
+/* ---- steps ---- */
+
 static mono_t
 deadline(const struct client *c)
 {
@@ -54,7 +141,6 @@ client_free(struct client *c)
 	client_lock_waits_forget(c);
 	client_watches_forget(c);
 	client_caching_end(c);
-	client_open_files_end(c);
 	client_update_free(&last);
 	client_reply_end(c);
 	free(c->host);
@@ -74,8 +160,6 @@ update_clear(struct client_update *u)
 	u->invalidation = 0;
 	u->invalid_all = false;
 	u->invalid_n = 0;
-	u->question = u->asked_node = 0;
-	u->registered_n = 0;
 	if (u->frames.limit == 0)
 		u->frames = u->datagram = BUFFER(SIZE_MAX);
 	buffer_reset(&u->frames);
@@ -92,7 +176,6 @@ client_update_free(struct client_update *u)
 	free(u->answers);
 	free(u->grants);
 	free(u->invalid);
-	free(u->registered);
 	*u = (struct client_update){0};
 }
 
@@ -141,10 +224,6 @@ on_message(struct client *c, const struct message *m)
 		client_keepalive_on_reply(c, &m->keepalive_reply);
 	else if (m->code == MSG_invalidation && connection == CONNECTION_OPEN)
 		client_caching_on_invalidation(c, &m->invalidation);
-	else if (m->code == MSG_who_opens && connection == CONNECTION_OPEN)
-		client_open_files_on_question(c, &m->who_opens);
-	else if (m->code == MSG_registered && connection == CONNECTION_OPEN)
-		client_open_files_on_registered(c, &m->registered);
 	else if (m->code == MSG_watching && connection == CONNECTION_OPEN)
 		client_watches_on_watching(c, &m->watching);
 	else if (m->code == MSG_events && connection == CONNECTION_OPEN)
@@ -219,9 +298,6 @@ on_event(struct client *c, const struct client_event *event)
 	case CLIENT_INVALIDATED:
 		client_caching_on_invalidated(c, event->invalidation);
 		return true;
-	case CLIENT_OPENS:
-		client_open_files_on_answer(c, event->question, event->open);
-		return false;
 	case CLIENT_TIMEOUT:
 		return true;
 	case CLIENT_CLOSE:
@@ -266,9 +342,6 @@ send_waiting(struct client *c)
 		client_keepalive_tell_returned(c);
 	if (!TAILQ_EMPTY(&c->requests.queue))
 		client_request_pump(c);
-	if (c->session.state == CLIENT_SAFE &&
-	    (c->open_files.question != 0 || c->open_files.registered_n > 0))
-		client_open_files_run(c);
 }
 
 long long
@@ -325,6 +398,7 @@ client_status(const struct client *c)
 	    .leave_end = client_caching_deadline(c),
 	    .grace_end = c->session.grace_end,
 	    .nonce = c->session.nonce,
+	    .scarce = c->keepalive.scarce,
 	    .in_flight = client_request_in_flight(c),
 	    .queued = client_request_queued(c),
 	    .requests = c->requests.next_number - 1,

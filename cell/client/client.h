@@ -55,7 +55,6 @@ enum client_event_kind {
 	CLIENT_REQUEST,      /* request */
 	CLIENT_WATCH,        /* node, mask, generation, user */
 	CLIENT_INVALIDATED,  /* invalidation: all up to this one are carried out */
-	CLIENT_OPENS,        /* question, open: the answer of the driver */
 	CLIENT_TIMEOUT,
 	CLIENT_CLOSE, /* as_expired: end the session; then the state is CLIENT_CLOSED */
 };
@@ -68,8 +67,6 @@ struct client_event {
 	bool denied;  /* DISCONNECTED: the master knows no principal with the client's key */
 	struct client_request *request; /* the step takes ownership of it */
 	uint64_t invalidation;
-	uint64_t question;
-	bool open;
 	/* WATCH: events of the node are wanted, of the kinds in `mask` (1 << enum watch_event_kind;
 	 * 0: none any more). `generation` of its contents, which the caller knows: later ones are
 	 * events; 0: those are that come from now on. */
@@ -103,10 +100,14 @@ struct client_rights {
 /* The request, for contents, goes through a handle that was opened by these rights, for the same
  * user. */
 void client_request_through(struct client_request *r, const struct client_rights *opened);
+/* Nothing of the session stands behind the request: if that is lost before the request can have
+ * taken effect, it waits for the next session. */
+void client_request_outlasts(struct client_request *r);
 /* Frees a request that no step has taken. */
 void client_request_free(struct client_request *r);
 
-/* The answer to a request. RC_STALE: the session expired while the request was in flight or queued;
+/* The answer to a request. RC_STALE: the session expired while the request was in flight or queued
+ * (see client_request_outlasts);
  * RC_IO: no session could be opened for a whole grace period; later requests are answered so at
  * once until there is a session. The views are valid until the next step. */
 struct client_answer {
@@ -161,12 +162,6 @@ struct client_update {
 	bool invalid_all;
 	uint64_t *invalid;
 	size_t invalid_n, invalid_room;
-	/* Behind the answers of the update: the driver says with CLIENT_OPENS whether it has the
-	 * file `asked_node` open, if `question` is not 0. Of the files `registered` the session is
-	 * an opener, by these numbers: it closes (close_ephemeral) those that it has not open. */
-	uint64_t question, asked_node;
-	uint64_t *registered;
-	size_t registered_n, registered_room;
 	struct client_watched *watched;
 	size_t watched_n, watched_room;
 	bool state_changed;
@@ -200,6 +195,7 @@ struct client_status {
 	mono_t grace_end; /* while in jeopardy or without a session; may be never */
 	const uint8_t *nonce;
 	char principal[LIMIT_PRINCIPAL + 1];
+	bool scarce; /* little of the quota of bytes was left when the cell answered last */
 	size_t in_flight, queued;
 	uint64_t requests; /* of this session that were sent to the cell, so far */
 };

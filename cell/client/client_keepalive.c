@@ -96,6 +96,7 @@ client_keepalive_on_reply(struct client *c, const struct msg_keepalive_reply *m)
 	client_connection_proven(c);
 	client_session_learn_grace(c, m->grace_ms);
 	k->greeted = true;
+	k->scarce = m->scarce != 0;
 	k->lease = span_ms(m->lease_ms - m->held_ms);
 	k->lease_end = mono_max(k->lease_end, client_keepalive_until(c, m->lease_ms));
 	CLIENT_TRACE(c, "keepalive %llu is answered after %lld ms: the lease ends in %lld ms",

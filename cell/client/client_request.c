@@ -7,27 +7,7 @@
 #include "cell/base/must.h"
 #include "cell/client/internal.h"
 
-static const size_t slots[SLOT_KINDS] = {LIMIT_IN_FLIGHT, LIMIT_IN_FLIGHT, LIMIT_URGENT};
-
-void
-client_request_begin(struct client *c)
-{
-	TAILQ_INIT(&c->requests.in_flight);
-	TAILQ_INIT(&c->requests.queue);
-	client_request_renumber(c);
-}
-
-void
-client_request_renumber(struct client *c)
-{
-	c->requests.next_number = 1;
-}
-
-static size_t
-sum(const size_t n[SLOT_KINDS])
-{
-	return n[SLOT_COMMAND] + n[SLOT_READ] + n[SLOT_URGENT];
-}
+/* ---- a request as its caller makes it, before the client takes it ---- */
 
 static struct lock_key
 lock_key_of(const struct op *op)
@@ -56,7 +36,6 @@ client_request_new(uint64_t token, const struct op *op, bool ordered)
 	wire_put_op(&encoded, op);
 	r->token = token;
 	r->ordered = ordered;
-	r->origin = REQUEST_CALLER;
 	r->code = op->code;
 	r->node = wire_op_node(op);
 	r->slot = wire_op_slot(op->code);
@@ -89,11 +68,41 @@ client_request_through(struct client_request *r, const struct client_rights *ope
 }
 
 void
+client_request_outlasts(struct client_request *r)
+{
+	r->outlasts = true;
+}
+
+void
 client_request_free(struct client_request *r)
 {
 	free((void *)r->user.data);
 	free((void *)r->op.data);
 	free(r);
+}
+
+/* ---- life ---- */
+
+static const size_t slots[SLOT_KINDS] = {LIMIT_IN_FLIGHT, LIMIT_IN_FLIGHT, LIMIT_URGENT};
+
+void
+client_request_begin(struct client *c)
+{
+	TAILQ_INIT(&c->requests.in_flight);
+	TAILQ_INIT(&c->requests.queue);
+	client_request_renumber(c);
+}
+
+void
+client_request_renumber(struct client *c)
+{
+	c->requests.next_number = 1;
+}
+
+static size_t
+sum(const size_t n[SLOT_KINDS])
+{
+	return n[SLOT_COMMAND] + n[SLOT_READ] + n[SLOT_URGENT];
 }
 
 struct client_answer *
@@ -123,7 +132,7 @@ request_send(struct client *c, const struct client_request *r)
 	            .ordered = r->ordered,
 	            .guard = r->guard,
 	            .op = r->op,
-	            .generation = client_caching_generation(c),
+	            .generation = client_caching_asks(c),
 	            .user = r->user,
 	            .handle_rights = r->opened.rights,
 	        },
@@ -164,17 +173,12 @@ request_land(struct client *c, struct client_request *r)
 /* The cell keeps results from the oldest unanswered request on, but only a limited number of
  * them. */
 static bool
-number_free(const struct client *c)
+slot_free(const struct client *c, enum slot_kind kind)
 {
 	const struct client_request *oldest = TAILQ_FIRST(&c->requests.in_flight);
 
-	return oldest == NULL || c->requests.next_number - oldest->number < LIMIT_NUMBERS;
-}
-
-static bool
-slot_free(const struct client *c, enum slot_kind kind)
-{
-	return c->requests.in_flight_n[kind] < slots[kind] && number_free(c);
+	return c->requests.in_flight_n[kind] < slots[kind] &&
+	       (oldest == NULL || c->requests.next_number - oldest->number < LIMIT_NUMBERS);
 }
 
 /* A session never has more in flight than a connection takes, for all of it is sent again at once
@@ -217,8 +221,7 @@ drop_withdrawn(struct client *c)
 {
 	struct client_request *r, *next;
 
-	for (r = TAILQ_FIRST(&c->requests.in_flight); r != NULL; r = next) {
-		next = TAILQ_NEXT(r, entry);
+	TAILQ_FOREACH_SAFE(r, &c->requests.in_flight, entry, next) {
 		if (!r->withdrawn)
 			continue;
 		CLIENT_TRACE(c, "request %llu is not sent again: the acquire was withdrawn",
@@ -260,10 +263,10 @@ client_request_own(struct client *c, enum request_origin origin, const struct op
 /* ---- the queue ---- */
 
 static bool
-same_acquire(const struct client_request *a, struct lock_key key)
+is_of(const struct client_request *r, struct lock_key key)
 {
-	return a->code == OP_acquire && a->key.node == key.node && a->key.owner == key.owner &&
-	       a->key.acquisition == key.acquisition;
+	return r->key.node == key.node && r->key.owner == key.owner &&
+	       r->key.acquisition == key.acquisition;
 }
 
 /* The acquire's cancel or release, which is being submitted, stays behind it. */
@@ -276,7 +279,7 @@ withdraw(struct client *c, struct lock_key key)
 	client_lock_waits_remove(c, key);
 	for (size_t i = 0; i < 2; i++)
 		TAILQ_FOREACH(r, lists[i], entry)
-			r->withdrawn |= same_acquire(r, key);
+			r->withdrawn |= r->code == OP_acquire && is_of(r, key);
 }
 
 static enum rc
@@ -289,6 +292,15 @@ refusal(const struct client *c, const struct client_request *r)
 	if (client_request_queued(c) >= LIMIT_QUEUED && r->slot != SLOT_URGENT)
 		return RC_BUSY;
 	return RC_OK;
+}
+
+static void
+enqueue(struct client *c, struct client_request *r)
+{
+	if (c->caching.generation != 0)
+		client_caching_submitted(c, r);
+	TAILQ_INSERT_TAIL(&c->requests.queue, r, entry);
+	c->requests.queued_n[r->slot]++;
 }
 
 void
@@ -307,14 +319,9 @@ client_request_submit(struct client *c, struct client_request *r)
 		client_request_free(r);
 		return;
 	}
-	if (c->caching.generation != 0)
-		client_caching_submitted(c, r);
 	if (r->code == OP_cancel || r->code == OP_release)
 		withdraw(c, r->key);
-	else if (r->code == OP_close_ephemeral)
-		client_open_files_closing(c, r->node);
-	TAILQ_INSERT_TAIL(&c->requests.queue, r, entry);
-	c->requests.queued_n[r->slot]++;
+	enqueue(c, r);
 }
 
 static void
@@ -330,10 +337,9 @@ behind_command(struct client *c, const struct client_request *r)
 {
 	struct client_request *e;
 
-	for (e = TAILQ_FIRST(&c->requests.queue); e != r; e = TAILQ_NEXT(e, entry)) {
+	for (e = TAILQ_FIRST(&c->requests.queue); e != r; e = TAILQ_NEXT(e, entry))
 		if (e->node == r->node && e->slot != SLOT_READ)
 			return true;
-	}
 	return false;
 }
 
@@ -411,29 +417,14 @@ client_request_withdraws(const struct client *c, struct lock_key key)
 	struct client_request *r;
 
 	for (size_t i = 0; i < 2; i++) {
-		TAILQ_FOREACH(r, lists[i], entry) {
-			if ((r->code == OP_release || r->code == OP_cancel) &&
-			    r->key.node == key.node && r->key.owner == key.owner &&
-			    r->key.acquisition == key.acquisition)
+		TAILQ_FOREACH(r, lists[i], entry)
+			if ((r->code == OP_release || r->code == OP_cancel) && is_of(r, key))
 				return true;
-		}
 	}
 	return false;
 }
 
 /* ---- replies ---- */
-
-static struct client_request *
-request_find(struct client *c, uint64_t number)
-{
-	struct client_request *r;
-
-	TAILQ_FOREACH(r, &c->requests.in_flight, entry) {
-		if (r->number == number)
-			return r;
-	}
-	return NULL;
-}
 
 /* Decodes the result that belongs to the reply's code, and finds the attributes in it, NULL if
  * there are none; false when the reply is not valid. */
@@ -492,10 +483,13 @@ request_deliver(struct client *c, const struct client_request *r, const struct m
 void
 client_request_on_reply(struct client *c, const struct msg_reply *m)
 {
-	struct client_request *r = request_find(c, m->number);
 	const struct attr *attr;
+	struct client_request *r;
 	struct result result;
 
+	TAILQ_FOREACH(r, &c->requests.in_flight, entry)
+		if (r->number == m->number)
+			break;
 	if (r == NULL) {
 		CLIENT_TRACE(c, "reply %llu is ignored: answered before",
 		             (unsigned long long)m->number);
@@ -543,6 +537,39 @@ client_request_fail_all(struct client *c, enum rc rc)
 	memset(c->requests.queued_n, 0, sizeof c->requests.queued_n);
 	c->requests.in_flight_bytes = 0;
 	client_reply_forget(c);
+}
+
+/* A command that was sent may have taken effect. */
+static void
+take_outlasting(struct request_list *from, bool sent, struct request_list *to)
+{
+	struct client_request *r, *next;
+
+	for (r = TAILQ_FIRST(from); r != NULL; r = next) {
+		next = TAILQ_NEXT(r, entry);
+		if (!r->outlasts || (sent && r->slot != SLOT_READ))
+			continue;
+		TAILQ_REMOVE(from, r, entry);
+		TAILQ_INSERT_TAIL(to, r, entry);
+	}
+}
+
+void
+client_request_carry_over(struct client *c)
+{
+	struct request_list carried = TAILQ_HEAD_INITIALIZER(carried);
+	struct client_request *r;
+
+	take_outlasting(&c->requests.in_flight, true, &carried);
+	take_outlasting(&c->requests.queue, false, &carried);
+	client_request_fail_all(c, RC_STALE);
+	while ((r = TAILQ_FIRST(&carried)) != NULL) {
+		TAILQ_REMOVE(&carried, r, entry);
+		enqueue(c, r);
+	}
+	if (client_request_queued(c) > 0)
+		CLIENT_TRACE(c, "requests that wait for the next session: %zu",
+		             client_request_queued(c));
 }
 
 /* Without a session requests wait for one, until the cell could not be reached for a grace period;

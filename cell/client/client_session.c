@@ -122,15 +122,6 @@ session_begin(struct client *c, uint64_t session)
 }
 
 static void
-session_set_principal(struct client *c, struct bytes name)
-{
-	must(name.len <= LIMIT_PRINCIPAL);
-	if (name.len > 0)
-		memcpy(c->session.principal, name.data, name.len);
-	c->session.principal[name.len] = '\0';
-}
-
-static void
 session_opened(struct client *c, const struct msg_session_opened *m)
 {
 	c->session.connections++;
@@ -142,7 +133,10 @@ session_opened(struct client *c, const struct msg_session_opened *m)
 	client_caching_drop(c, "the session is open on another connection");
 	c->session.epoch = m->epoch;
 	c->session.master = m->master;
-	session_set_principal(c, m->principal);
+	must(m->principal.len <= LIMIT_PRINCIPAL);
+	if (m->principal.len > 0)
+		memcpy(c->session.principal, m->principal.data, m->principal.len);
+	c->session.principal[m->principal.len] = '\0';
 	client_connection_opened(c);
 	client_watches_opened(c);
 	client_keepalive_start(c);
@@ -200,13 +194,6 @@ client_session_safe(struct client *c)
 	client_reply_flush(c);
 }
 
-static void
-session_new_nonce(struct client *c)
-{
-	for (size_t i = 0; i < LIMIT_NONCE; i++)
-		c->session.nonce[i] = (uint8_t)rng_next(&c->rng);
-}
-
 void
 client_session_lost(struct client *c, bool ended)
 {
@@ -219,14 +206,15 @@ client_session_lost(struct client *c, bool ended)
 	}
 	c->session.earlier = ended ? 0 : c->session.id;
 	memcpy(c->session.earlier_nonce, c->session.nonce, LIMIT_NONCE);
-	session_new_nonce(c);
+	for (size_t i = 0; i < LIMIT_NONCE; i++)
+		c->session.nonce[i] = (uint8_t)rng_next(&c->rng);
 	c->session.id = 0;
 	c->session.patience_end = ended ? mono_add(c->now, c->session.grace) : c->now;
 	session_move(c, CLIENT_EXPIRED);
-	client_request_fail_all(c, RC_STALE);
 	client_lock_waits_forget(c);
 	client_watches_forget(c);
 	client_caching_forget(c);
+	client_request_carry_over(c);
 	if (ended && c->connection.state != CONNECTION_NONE)
 		client_session_open(c);
 	else
@@ -308,26 +296,6 @@ session_part(struct client *c)
 }
 
 static void
-session_tick_closing(struct client *c)
-{
-	if (mono_reached(c->now, c->session.close_end))
-		client_session_closed(c);
-	else if (c->connection.state == CONNECTION_OPEN && client_request_idle(c))
-		session_part(c);
-}
-
-static void
-session_tick_grace(struct client *c)
-{
-	if (!mono_reached(c->now, c->session.grace_end))
-		return;
-	if (c->session.id != 0)
-		client_session_lost(c, false);
-	else
-		session_move(c, CLIENT_EXPIRED);
-}
-
-static void
 trace_lease_over(const struct client *c)
 {
 	const unsigned long long id = c->session.id;
@@ -352,10 +320,18 @@ client_session_tick(struct client *c)
 		session_move(c, CLIENT_JEOPARDY);
 		client_caching_drop(c, "the session is in jeopardy");
 	}
-	if (c->session.closing)
-		session_tick_closing(c);
-	else if (c->session.state == CLIENT_NEW || c->session.state == CLIENT_JEOPARDY)
-		session_tick_grace(c);
+	if (c->session.closing) {
+		if (mono_reached(c->now, c->session.close_end))
+			client_session_closed(c);
+		else if (c->connection.state == CONNECTION_OPEN && client_request_idle(c))
+			session_part(c);
+	} else if ((c->session.state == CLIENT_NEW || c->session.state == CLIENT_JEOPARDY) &&
+	           mono_reached(c->now, c->session.grace_end)) {
+		if (c->session.id != 0)
+			client_session_lost(c, false);
+		else
+			session_move(c, CLIENT_EXPIRED);
+	}
 }
 
 mono_t

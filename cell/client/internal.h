@@ -6,11 +6,8 @@
  *   standby.c            the second connection, on which a new master is announced
  *   client_keepalive.c   the one KeepAlive in flight and the local lease
  *   client_request.c     numbers, requests in flight, the queue before them, sending again
- *   client_reply.c       replies, which are kept until the session is safe
  *   lock_waits.c         acquires that wait in a lock's queue at the cell
- *   replica_list.c       the cell's replicas, as the cell sends them
  *   watches.c            watched nodes, and the events of them
- *   open_files.c         the files that the driver has open, and as which the cell counts them
  *   caching.c            leave to cache, generations, invalidations
  *   cache.c              what is cached (its header: cache.h)
  *
@@ -33,7 +30,7 @@ struct lock_key {
  * cancels wait for neither. */
 
 enum request_origin {
-	REQUEST_CALLER, /* answered with the caller's token */
+	REQUEST_CALLER, /* the usual one; answered with the caller's token */
 	REQUEST_WAIT,   /* a waiting acquire, presented again after a reconnect */
 	REQUEST_CLOSE,  /* this client's own end_session */
 };
@@ -47,6 +44,7 @@ struct client_request {
 	enum op_code code;
 	bool ordered;
 	bool malformed; /* the operation; a field exceeds its limit, say */
+	bool outlasts;  /* its session: it can be made in the next one */
 	enum slot_kind slot;
 	bool withdrawn;         /* an acquire with a later cancel or release: never sent again */
 	struct lock_key key;    /* of an acquire, release or cancel; else zeros */
@@ -135,6 +133,7 @@ struct client_keepalive {
 	uint64_t sequence;
 	mono_t sent;   /* when the one in flight was sent */
 	bool greeted;  /* one was answered on this connection */
+	bool scarce;   /* little was left of the quota of bytes, said the last answer */
 	bool returned; /* the master was told that everything was sent again */
 	span_t lease;  /* of the cell, as received last */
 	mono_t lease_end;
@@ -158,7 +157,7 @@ struct client_requests {
 	size_t in_flight_bytes; /* of their operations */
 };
 
-/* ---- client_reply.c ---- */
+/* ---- client.c: replies ---- */
 
 struct client_replies {
 	struct buffer kept; /* frames, until the step after the one that has handled them, because
@@ -222,21 +221,6 @@ struct client_caching {
 	uint64_t hits, misses, invalidations, drops; /* see client_counts */
 };
 
-/* ---- open_files.c ---- */
-
-/* A file of which the session is an opener, as the cell has told. */
-struct registered_file {
-	uint64_t node;
-	uint64_t bound; /* all requests with lower numbers were sent before that was told */
-};
-
-struct client_open_files {
-	uint64_t question, node;            /* asked by the cell, not by the driver yet; 0: none */
-	uint64_t asked;                     /* the question that the driver is to answer; 0: none */
-	struct registered_file *registered; /* in the order of their bounds */
-	size_t registered_n, registered_room;
-};
-
 struct client {
 	struct client_config config; /* its ids to try are those of the newest list */
 	char *host;
@@ -248,14 +232,13 @@ struct client {
 	struct client_session session;
 	struct client_connection connection;
 	struct client_standby standby;
-	struct client_members members; /* replica_list.c */
+	struct client_members members; /* client_connection.c */
 	struct client_keepalive keepalive;
 	struct client_requests requests;
 	struct client_replies replies;
 	struct lock_waits waits;
 	struct client_watches watches;
 	struct client_caching caching;
-	struct client_open_files open_files;
 };
 
 /* A line of the trace: a verdict, with its numbers. */
@@ -342,7 +325,7 @@ mono_t client_standby_deadline(const struct client *c);
 /* The ids to try have changed. */
 void client_standby_members(struct client *c);
 
-/* ---- replica_list.c ---- */
+/* ---- client_connection.c: the list of replicas ---- */
 
 /* Handles a list of members: a newer one replaces the ids to try. */
 void client_replica_list_received(struct client *c, const struct msg_members *m);
@@ -402,6 +385,8 @@ size_t client_request_in_flight(const struct client *c);
 size_t client_request_queued(const struct client *c);
 /* True when a release or cancel of this acquire is in flight or queued. */
 bool client_request_withdraws(const struct client *c, struct lock_key key);
+/* The session is lost: answers RC_STALE to all requests but those that wait for the next one. */
+void client_request_carry_over(struct client *c);
 /* Answers all requests with this code: the session is over. */
 void client_request_fail_all(struct client *c, enum rc rc);
 /* Refuses queued requests when the cell could not be reached for the grace period. */
@@ -409,7 +394,7 @@ void client_request_tick(struct client *c);
 /* The deadline of that. */
 mono_t client_request_deadline(const struct client *c);
 
-/* ---- client_reply.c ---- */
+/* ---- client.c: replies ---- */
 
 /* Initializes the replies of a new client: there are none. */
 void client_reply_begin(struct client *c);
@@ -464,23 +449,6 @@ void client_caching_on_reply(struct client *c, const struct client_request *r,
 void client_caching_on_invalidation(struct client *c, const struct msg_invalidation *m);
 /* Handles the driver's report. */
 void client_caching_on_invalidated(struct client *c, uint64_t invalidation);
-
-/* ---- open_files.c ---- */
-
-/* Handles a question of the cell. */
-void client_open_files_on_question(struct client *c, const struct msg_who_opens *m);
-/* The driver closes the file of this number. */
-void client_open_files_closing(struct client *c, uint64_t node);
-/* Handles that the session is an opener. */
-void client_open_files_on_registered(struct client *c, const struct msg_registered *m);
-/* The driver has answered a question. */
-void client_open_files_on_answer(struct client *c, uint64_t question, bool open);
-/* The session is SAFE, on a connection: asks the driver what is due. */
-void client_open_files_run(struct client *c);
-/* A connection begins: the cell asks and tells again. */
-void client_open_files_forget(struct client *c);
-/* Frees all. */
-void client_open_files_end(struct client *c);
 
 /* ---- watches.c ---- */
 

@@ -8,6 +8,7 @@
 #include "cell/client/internal.h"
 
 enum { ACKNOWLEDGE_AT = LIMIT_EVENTS / 4 }; /* before the next KeepAlive does */
+#define NOT_TAKEN UINT64_MAX
 
 struct client_watch {
 	RB_ENTRY(client_watch) link;
@@ -15,6 +16,7 @@ struct client_watch {
 	uint32_t mask;
 	uint64_t generation; /* of the contents, as the caller knows it; 0: it does not */
 	uint64_t asked;      /* the number of its last beginning on this connection */
+	uint64_t after;      /* its events have greater numbers; NOT_TAKEN: it has none yet */
 	bool stands;         /* the master has taken it, and nothing was lost since */
 	bool fallen;         /* it stood or was to stand, and is to stand again */
 	struct bytes user;   /* for which it began last; owned */
@@ -208,6 +210,7 @@ client_watches_submit(struct client *c, const struct watch *watch, uint64_t gene
 		w = memory_zero(1, sizeof *w);
 		w->node = watch->node;
 		w->generation = generation;
+		w->after = NOT_TAKEN;
 		RB_INSERT(watch_tree, &c->watches.by_node, w);
 		c->watches.n++;
 	}
@@ -251,6 +254,7 @@ take_state(struct client *c, const struct watch_state *s)
 	c->watches.answered++;
 	if (w == NULL || w->asked != c->watches.answered)
 		return false;
+	w->after = s->after;
 	if (w->stands && (s->rc == RC_OK || s->rc == RC_STALE))
 		return false; /* an event says that it is stale */
 	w->stands = true;
@@ -301,17 +305,16 @@ client_watches_on_watching(struct client *c, const struct msg_watching *m)
 	free(fresh);
 }
 
-static void
-take_gap(struct client *c)
+/* Events of a watch that has ended may come when the next one of the same node has begun: before
+ * its state, or behind it. They are not its own: one in the middle could be missing. */
+static bool
+is_its_own(const struct client_watch *w, uint64_t number)
 {
-	CLIENT_TRACE(c, "events up to %llu are missing", (unsigned long long)c->watches.heard);
-	tell(c, EVENT_GAP, NULL);
-	watches_fall(c);
-	show_all(c);
+	return w->after != NOT_TAKEN && number > w->after;
 }
 
-/* The state of a watch tells what was changed before it. An event from before may come earlier, of
- * a watch that has ended, and later, when it is sent again behind a reconnect. */
+/* The state of a watch tells what was changed before it. An event from before may come later, when
+ * it is sent again behind a reconnect. */
 static bool
 is_told_by_state(const struct client_watch *w, const struct watch_event *e)
 {
@@ -319,16 +322,21 @@ is_told_by_state(const struct client_watch *w, const struct watch_event *e)
 }
 
 static void
-take_event(struct client *c, const struct watch_event *e)
+take_event(struct client *c, uint64_t number, const struct watch_event *e)
 {
 	struct client_watch *w;
 	struct client_watched *told;
 
 	if (e->kind == EVENT_GAP) {
-		take_gap(c);
+		CLIENT_TRACE(c, "events up to %llu are missing",
+		             (unsigned long long)c->watches.heard);
+		tell(c, EVENT_GAP, NULL);
+		watches_fall(c);
+		show_all(c);
 		return;
 	}
-	if ((w = watch_find(c, e->node)) == NULL || is_told_by_state(w, e))
+	w = watch_find(c, e->node);
+	if (w == NULL || !is_its_own(w, number) || is_told_by_state(w, e))
 		return; /* or the watch has ended meanwhile */
 	told = tell(c, e->kind, w);
 	told->generation = e->generation;
@@ -350,7 +358,7 @@ take_events(struct client *c, const struct msg_events *m)
 		if (number <= c->watches.heard)
 			continue;
 		c->watches.heard = number;
-		take_event(c, &e);
+		take_event(c, number, &e);
 	}
 }
 

@@ -2,9 +2,11 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <ini.h>
 #include <inttypes.h>
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,8 +21,8 @@ struct parse {
 	FILE *file;
 	struct cell_file *cell_file;
 	int line;
-	bool named, identified, keyed, private_given;
-	bool addressed[LIMIT_REPLICAS], replica_keyed[LIMIT_REPLICAS];
+	unsigned given; /* a bit for each value of [cell] */
+	unsigned replica_given[LIMIT_REPLICAS];
 	char problem[256]; /* the first problem found; empty: none */
 	int problem_line;
 };
@@ -101,115 +103,118 @@ static int __attribute__((format(printf, 2, 3))) problem(struct parse *p, const 
 	return 0;
 }
 
-static int
-index_value(struct parse *p, const char *name, const char *value, uint64_t *index)
+/* ---- the values ---- */
+
+static bool
+read_name(const char *text, void *to)
+{
+	return cell_file_cell_name_valid(text) && strcpy(to, text) != NULL;
+}
+
+static bool
+read_id(const char *text, void *to)
+{
+	return key_from_text(text, to, CELL_ID);
+}
+
+static bool
+read_key(const char *text, void *to)
+{
+	return key_from_text(text, to, NOISE_KEY);
+}
+
+static bool
+read_yes_no(const char *text, void *to)
+{
+	*(bool *)to = text[0] == 'y';
+	return strcmp(text, "yes") == 0 || strcmp(text, "no") == 0;
+}
+
+static bool
+read_index(const char *text, void *to)
 {
 	char *end;
 
-	if (*index != 0)
-		return problem(p, "%s: given twice: %s", name, value);
 	errno = 0;
-	*index = strtoull(value, &end, 10);
-	if (value[0] < '1' || value[0] > '9' || *end != '\0' || errno != 0)
-		return problem(p, "%s: not a log index: %s", name, value);
-	return 1;
+	*(uint64_t *)to = strtoull(text, &end, 10);
+	return text[0] >= '1' && text[0] <= '9' && *end == '\0' && errno == 0;
 }
 
-static int
-private_value(struct parse *p, const char *value)
+static bool
+read_address(const char *text, void *to)
 {
-	if (p->private_given)
-		return problem(p, "private: given twice: %s", value);
-	if (strcmp(value, "yes") != 0 && strcmp(value, "no") != 0)
-		return problem(p, "private: neither yes nor no: %s", value);
-	p->cell_file->is_private = value[0] == 'y';
-	p->private_given = true;
-	return 1;
+	return cell_file_address_valid(text) && strcpy(to, text) != NULL;
 }
 
-static int
-listen_value(struct parse *p, const char *value)
+/* That of the replica of a cell in one process is empty. */
+static bool
+read_replica_address(const char *text, void *to)
 {
-	if (p->cell_file->listen[0] != '\0')
-		return problem(p, "listen: given twice: %s", value);
-	if (!cell_file_address_valid(value))
-		return problem(p, "listen: not HOST:PORT: %s", value);
-	snprintf(p->cell_file->listen, sizeof p->cell_file->listen, "%s", value);
-	return 1;
+	return text[0] == '\0' || read_address(text, to);
 }
 
-static int
-former_value(struct parse *p, const char *value)
+static bool
+read_srv(const char *text, void *to)
 {
-	if (p->cell_file->has_former)
-		return problem(p, "former_signing_key: given twice: %s", value);
-	if (!key_from_text(value, p->cell_file->former_public, SIGN_PUBLIC))
-		return problem(p, "former_signing_key: not a key: %s", value);
-	p->cell_file->has_former = true;
-	return 1;
+	return text[0] != '\0' && strlen(text) <= CELL_FILE_HOST_MAX &&
+	       strspn(text, in_name) == strlen(text) && strcpy(to, text) != NULL;
 }
 
-static int
-srv_value(struct parse *p, const char *value)
+static bool
+read_role(const char *text, void *to)
 {
-	if (p->cell_file->srv[0] != '\0')
-		return problem(p, "srv: given twice: %s", value);
-	if (value[0] == '\0' || strlen(value) > CELL_FILE_HOST_MAX ||
-	    strspn(value, in_name) != strlen(value))
-		return problem(p, "srv: not a DNS name: %s", value);
-	snprintf(p->cell_file->srv, sizeof p->cell_file->srv, "%s", value);
-	return 1;
+	*(enum member_role *)to = strcmp(text, "learner") == 0 ? MEMBER_LEARNER : MEMBER_VOTER;
+	return strcmp(text, "learner") == 0 || strcmp(text, "voter") == 0;
 }
 
+struct value {
+	const char *name;
+	bool (*read)(const char *text, void *to); /* false: it is `wrong` */
+	size_t offset;
+	const char *wrong;
+};
+
+enum { NAME, ID, SIGNING_KEY, FORMER_KEY, ADMIN_KEY, CELL_VALUES = 10 };
+static const struct value cell_values[CELL_VALUES] = {
+    [NAME] = {"name", read_name, offsetof(struct cell_file, name), "not a cell's name"},
+    [ID] = {"id", read_id, offsetof(struct cell_file, id), "not a cell's id"},
+    [SIGNING_KEY] = {"signing_key", read_key, offsetof(struct cell_file, signing_public),
+                     "not a key"},
+    [FORMER_KEY] = {"former_signing_key", read_key, offsetof(struct cell_file, former_public),
+                    "not a key"},
+    [ADMIN_KEY] = {"admin_key", read_key, offsetof(struct cell_file, admin_public), "not a key"},
+    {"private", read_yes_no, offsetof(struct cell_file, is_private), "neither yes nor no"},
+    {"version", read_index, offsetof(struct cell_file, version), "not a log index"},
+    {"key_version", read_index, offsetof(struct cell_file, key_version), "not a log index"},
+    {"listen", read_address, offsetof(struct cell_file, listen), "not HOST:PORT"},
+    {"srv", read_srv, offsetof(struct cell_file, srv), "not a DNS name"},
+};
+
+enum { ADDRESS, KEY, ROLE, REPLICA_VALUES };
+static const struct value replica_values[REPLICA_VALUES] = {
+    [ADDRESS] = {"address", read_replica_address, offsetof(struct cell_file_replica, address),
+                 "not HOST:PORT"},
+    [KEY] = {"key", read_key, offsetof(struct cell_file_replica, public_key), "not a key"},
+    [ROLE] = {"role", read_role, offsetof(struct cell_file_replica, role),
+              "neither voter nor learner"},
+};
+
+/* Reads a value that the table has; negative: it has none of this name. */
 static int
-cell_value(struct parse *p, const char *name, const char *value)
+read_value(struct parse *p, const struct value *table, int n, unsigned *given, void *to,
+           const char *name, const char *text)
 {
-	if (strcmp(name, "name") == 0) {
-		if (p->named)
-			return problem(p, "name: given twice: %s", value);
-		if (!cell_file_cell_name_valid(value))
-			return problem(p, "name: not a cell's name: %s", value);
-		snprintf(p->cell_file->name, sizeof p->cell_file->name, "%s", value);
-		p->named = true;
+	for (int i = 0; i < n; i++) {
+		if (strcmp(name, table[i].name) != 0)
+			continue;
+		if ((*given & 1u << i) != 0)
+			return problem(p, "%s: given twice: %s", name, text);
+		*given |= 1u << i;
+		if (!table[i].read(text, (char *)to + table[i].offset))
+			return problem(p, "%s: %s: %s", name, table[i].wrong, text);
 		return 1;
 	}
-	if (strcmp(name, "id") == 0) {
-		if (p->identified)
-			return problem(p, "id: given twice: %s", value);
-		if (!key_from_text(value, p->cell_file->id, CELL_ID))
-			return problem(p, "id: not a cell's id: %s", value);
-		p->identified = true;
-		return 1;
-	}
-	if (strcmp(name, "signing_key") == 0) {
-		if (p->keyed)
-			return problem(p, "signing_key: given twice: %s", value);
-		if (!key_from_text(value, p->cell_file->signing_public, SIGN_PUBLIC))
-			return problem(p, "signing_key: not a key: %s", value);
-		p->keyed = true;
-		return 1;
-	}
-	if (strcmp(name, "former_signing_key") == 0)
-		return former_value(p, value);
-	if (strcmp(name, "admin_key") == 0) {
-		if (p->cell_file->has_admin)
-			return problem(p, "admin_key: given twice: %s", value);
-		if (!key_from_text(value, p->cell_file->admin_public, NOISE_KEY))
-			return problem(p, "admin_key: not a key: %s", value);
-		p->cell_file->has_admin = true;
-		return 1;
-	}
-	if (strcmp(name, "private") == 0)
-		return private_value(p, value);
-	if (strcmp(name, "version") == 0)
-		return index_value(p, name, value, &p->cell_file->version);
-	if (strcmp(name, "key_version") == 0)
-		return index_value(p, name, value, &p->cell_file->key_version);
-	if (strcmp(name, "listen") == 0)
-		return listen_value(p, value);
-	if (strcmp(name, "srv") == 0)
-		return srv_value(p, value);
-	return problem(p, "unknown setting in [cell]: %s = %s", name, value);
+	return -1;
 }
 
 /* "replica 7" -> 7; 0 when the section is not a replica's. */
@@ -240,91 +245,39 @@ replica_index(struct cell_file *cell_file, int id)
 }
 
 static int
-address_value(struct parse *p, int i, const char *value)
-{
-	struct cell_file_replica *r = &p->cell_file->replicas[i];
-
-	if (p->addressed[i])
-		return problem(p, "address: given twice: %s", value);
-	if (value[0] != '\0' && !cell_file_address_valid(value))
-		return problem(p, "address: not HOST:PORT: %s", value);
-	snprintf(r->address, sizeof r->address, "%s", value);
-	p->addressed[i] = true;
-	return 1;
-}
-
-static int
-key_value(struct parse *p, int i, const char *value)
-{
-	if (p->replica_keyed[i])
-		return problem(p, "key: given twice: %s", value);
-	if (!key_from_text(value, p->cell_file->replicas[i].public_key, NOISE_KEY))
-		return problem(p, "key: not a key: %s", value);
-	p->replica_keyed[i] = true;
-	return 1;
-}
-
-static int
-role_value(struct parse *p, int i, const char *value)
-{
-	struct cell_file_replica *r = &p->cell_file->replicas[i];
-
-	if (r->role != 0)
-		return problem(p, "role: given twice: %s", value);
-	if (strcmp(value, "learner") == 0)
-		r->role = MEMBER_LEARNER;
-	else if (strcmp(value, "voter") == 0)
-		r->role = MEMBER_VOTER;
-	else
-		return problem(p, "role: neither voter nor learner: %s", value);
-	return 1;
-}
-
-static int
-replica_value(struct parse *p, int id, const char *name, const char *value)
-{
-	int i = replica_index(p->cell_file, id);
-
-	if (i < 0)
-		return problem(p, "more than %d replicas", LIMIT_REPLICAS);
-	if (strcmp(name, "address") == 0)
-		return address_value(p, i, value);
-	if (strcmp(name, "key") == 0)
-		return key_value(p, i, value);
-	if (strcmp(name, "role") == 0)
-		return role_value(p, i, value);
-	return problem(p, "unknown setting in [replica %d]: %s = %s", id, name, value);
-}
-
-static int
-setting_value(struct parse *p, const char *name, const char *value)
-{
-	const uint8_t code = setting_named(name, strlen(name));
-	uint64_t number;
-
-	if (code == 0)
-		return problem(p, "unknown setting: %s", name);
-	if (p->cell_file->settings.value[code] != 0)
-		return problem(p, "%s: given twice: %s", name, value);
-	if (!setting_parse(code, value, &number) || number == 0)
-		return problem(p, "%s: not %s: %s", name, setting_form(code), value);
-	p->cell_file->settings.value[code] = number;
-	return 1;
-}
-
-static int
 on_value(void *user, const char *section, const char *name, const char *value)
 {
 	struct parse *p = user;
-	int id = replica_id(section);
+	struct cell_file *cell_file = p->cell_file;
+	const int id = replica_id(section);
+	int i, rc;
 
-	if (strcmp(section, "cell") == 0)
-		return cell_value(p, name, value);
-	if (strcmp(section, "settings") == 0)
-		return setting_value(p, name, value);
-	if (id > 0)
-		return replica_value(p, id, name, value);
-	return problem(p, "unknown section [%s]", section);
+	if (strcmp(section, "cell") == 0) {
+		rc = read_value(p, cell_values, CELL_VALUES, &p->given, cell_file, name, value);
+		return rc >= 0 ? rc : problem(p, "unknown setting in [cell]: %s = %s", name, value);
+	}
+	if (strcmp(section, "settings") == 0) {
+		const uint8_t code = setting_named(name, strlen(name));
+		uint64_t number;
+
+		if (code == 0)
+			return problem(p, "unknown setting: %s", name);
+		if (cell_file->settings.value[code] != 0)
+			return problem(p, "%s: given twice: %s", name, value);
+		if (!setting_parse(code, value, &number) || number == 0)
+			return problem(p, "%s: not %s: %s", name, setting_form(code), value);
+		cell_file->settings.value[code] = number;
+		return 1;
+	}
+	if (id == 0)
+		return problem(p, "unknown section [%s]", section);
+	i = replica_index(cell_file, id);
+	if (i < 0)
+		return problem(p, "more than %d replicas", LIMIT_REPLICAS);
+	rc = read_value(p, replica_values, REPLICA_VALUES, &p->replica_given[i],
+	                &cell_file->replicas[i], name, value);
+	return rc >= 0 ? rc
+	               : problem(p, "unknown setting in [replica %d]: %s = %s", id, name, value);
 }
 
 /* Reads a line for inih. Counts lines, and refuses a line that inih would split in two. */
@@ -361,55 +314,54 @@ check_different(struct parse *p, int i)
 }
 
 static void
-check_network(struct parse *p)
-{
-	if (!p->cell_file->has_admin)
-		problem(p, "no admin_key in [cell]");
-	for (int i = 0; i < p->cell_file->replicas_n; i++) {
-		const struct cell_file_replica *r = &p->cell_file->replicas[i];
-
-		if (r->address[0] == '\0')
-			problem(p, "no address in [replica %d]", r->id);
-		if (!p->replica_keyed[i])
-			problem(p, "no key in [replica %d]", r->id);
-		check_different(p, i);
-	}
-}
-
-static void
 check_whole(struct parse *p)
 {
 	char why[LIMIT_WHY];
 
 	p->line = 0;
-	if (!p->named)
+	p->cell_file->has_former = (p->given & 1u << FORMER_KEY) != 0;
+	p->cell_file->has_admin = (p->given & 1u << ADMIN_KEY) != 0;
+	if ((p->given & 1u << NAME) == 0)
 		problem(p, "no name in [cell]");
-	if (!p->identified)
+	if ((p->given & 1u << ID) == 0)
 		problem(p, "no id in [cell]");
-	if (!p->keyed)
+	if ((p->given & 1u << SIGNING_KEY) == 0)
 		problem(p, "no signing_key in [cell]");
 	if (settings_wrong(&p->cell_file->settings, why, sizeof why))
 		problem(p, "%s", why);
 	for (int i = 0; i < p->cell_file->replicas_n; i++)
 		if (p->cell_file->replicas[i].role == 0)
 			p->cell_file->replicas[i].role = MEMBER_VOTER;
-	if (p->cell_file->replicas_n == 0)
+	if (p->cell_file->replicas_n == 0) {
 		problem(p, "no [replica ID] section with its address");
-	else if (!cell_file_is_standalone(p->cell_file) || !p->addressed[0])
-		check_network(p);
+	} else if (!cell_file_is_standalone(p->cell_file) ||
+	           (p->replica_given[0] & 1u << ADDRESS) == 0) {
+		if (!p->cell_file->has_admin)
+			problem(p, "no admin_key in [cell]");
+		for (int i = 0; i < p->cell_file->replicas_n; i++) {
+			const struct cell_file_replica *r = &p->cell_file->replicas[i];
+
+			if (r->address[0] == '\0')
+				problem(p, "no address in [replica %d]", r->id);
+			if ((p->replica_given[i] & 1u << KEY) == 0)
+				problem(p, "no key in [replica %d]", r->id);
+			check_different(p, i);
+		}
+	}
 }
 
 bool
 cell_file_read(const char *path, struct cell_file *cell_file, char *why, size_t why_size)
 {
-	struct parse p = {.file = fopen(path, "re"), .cell_file = cell_file};
-	int bad;
+	struct parse p = {.cell_file = cell_file};
+	int bad, fd = file_open(path, O_RDONLY);
 
 	memset(cell_file, 0, sizeof *cell_file);
-	if (p.file == NULL) {
-		snprintf(why, why_size, "%s: %s", path, strerror(errno));
+	if (fd < 0) {
+		snprintf(why, why_size, "%s: %s", path, file_why(fd));
 		return false;
 	}
+	must((p.file = fdopen(fd, "r")) != NULL);
 	bad = ini_parse_stream(on_line, &p, on_value, &p);
 	if (bad > 0 && p.problem[0] == '\0') {
 		p.line = bad;
@@ -438,23 +390,11 @@ put_key(struct buffer *text, const char *name, const uint8_t *key, size_t len)
 }
 
 static void
-put_settings(struct buffer *text, const struct settings *settings)
-{
-	const char *heading = "\n[settings]\n";
-	char value[SETTING_TEXT];
-
-	for (uint8_t code = 1; code < SETTING_CODES; code++) {
-		if (settings->value[code] == 0)
-			continue;
-		setting_print(code, settings->value[code], value);
-		buffer_printf(text, "%s%s = %s\n", heading, setting_info(code)->name, value);
-		heading = "";
-	}
-}
-
-static void
 put_text(struct buffer *text, const struct cell_file *cell_file)
 {
+	const char *heading;
+	char value[SETTING_TEXT];
+
 	buffer_printf(text,
 	              "# The cell file: the same for every replica and client. No secrets.\n"
 	              "[cell]\nname = %s\n",
@@ -475,7 +415,16 @@ put_text(struct buffer *text, const struct cell_file *cell_file)
 		buffer_printf(text, "srv = %s\n", cell_file->srv);
 	if (cell_file->listen[0] != '\0')
 		buffer_printf(text, "listen = %s\n", cell_file->listen);
-	put_settings(text, &cell_file->settings);
+
+	heading = "\n[settings]\n";
+	for (uint8_t code = 1; code < SETTING_CODES; code++) {
+		if (cell_file->settings.value[code] == 0)
+			continue;
+		setting_print(code, cell_file->settings.value[code], value);
+		buffer_printf(text, "%s%s = %s\n", heading, setting_info(code)->name, value);
+		heading = "";
+	}
+
 	for (int i = 0; i < cell_file->replicas_n; i++) {
 		const struct cell_file_replica *r = &cell_file->replicas[i];
 

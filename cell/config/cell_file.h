@@ -33,6 +33,7 @@
 #include "cell/base/setting.h"
 #include "cell/wire/channel.h"
 #include "cell/wire/types.h"
+#include "config.h"
 
 struct cell_file_replica {
 	uint8_t id;
@@ -60,7 +61,7 @@ struct cell_file {
 };
 
 /* The cell file of a cell given by its name is CELL_FILE_DIRECTORY/NAME.conf. */
-#define CELL_FILE_DIRECTORY "/etc/lsfs"
+#define CELL_FILE_DIRECTORY SYSCONFDIR "/lsfs"
 
 /* Puts into `path` the cell file that `cell`, a cell's name or a path, stands for; true when it was
  * taken as a name. Text of the form of a name is a name, unless no cell file of that name exists in

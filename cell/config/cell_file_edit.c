@@ -111,13 +111,6 @@ trimmed(struct bytes line)
 	return line;
 }
 
-static int
-id_of(struct bytes line)
-{
-	return begins_with(line, "[replica ") ? atoi((const char *)line.data + strlen("[replica "))
-	                                      : 0;
-}
-
 static void
 put_line(struct edit *e, struct bytes line)
 {
@@ -131,7 +124,8 @@ section(struct edit *e, struct bytes line)
 {
 	end_section(e);
 	e->in_cell = begins_with(line, "[cell]");
-	e->id = id_of(line);
+	e->id = begins_with(line, "[replica ") ? atoi((const char *)line.data + strlen("[replica "))
+	                                       : 0;
 	if (e->id != 0 && find(e->is, e->id) == NULL) {
 		buffer_reset(&e->held);
 		return;
@@ -165,21 +159,6 @@ is_obsolete(const struct edit *e, struct bytes line)
 	                        is_of(line, "key_version"))));
 }
 
-static void
-one_line(struct edit *e, struct bytes line)
-{
-	const struct bytes words = trimmed(line);
-
-	if (words.len == 0 || words.data[0] == '#' || words.data[0] == ';') {
-		buffer_put_bytes(&e->held, line);
-		buffer_put_u8(&e->held, '\n');
-	} else if (words.data[0] == '[') {
-		section(e, words);
-	} else if (!is_obsolete(e, line)) {
-		put_line(e, line);
-	}
-}
-
 void
 cell_file_edit(struct bytes text, const struct cell_file *was, const struct cell_file *is,
                struct buffer *to)
@@ -189,8 +168,16 @@ cell_file_edit(struct bytes text, const struct cell_file *was, const struct cell
 	while (text.len > 0) {
 		const uint8_t *end = memchr(text.data, '\n', text.len);
 		const size_t n = end != NULL ? (size_t)(end - text.data) : text.len;
+		const struct bytes line = {text.data, n}, words = trimmed(line);
 
-		one_line(&e, (struct bytes){text.data, n});
+		if (words.len == 0 || words.data[0] == '#' || words.data[0] == ';') {
+			buffer_put_bytes(&e.held, line);
+			buffer_put_u8(&e.held, '\n');
+		} else if (words.data[0] == '[') {
+			section(&e, words);
+		} else if (!is_obsolete(&e, line)) {
+			put_line(&e, line);
+		}
 		text.data += n + (end != NULL);
 		text.len -= n + (end != NULL);
 	}
@@ -211,10 +198,12 @@ static int
 refresh(const char *path, const struct cell_file *was, const struct cell_file *is)
 {
 	struct buffer text = BUFFER(TEXT_MAX), edited = BUFFER(2 * TEXT_MAX);
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	int fd = file_open(path, O_RDONLY);
 	struct stat st = {0};
-	int rc = fd < 0 || fstat(fd, &st) < 0 ? -errno : file_read(fd, TEXT_MAX, &text);
+	int rc = fd;
 
+	if (fd >= 0)
+		rc = fstat(fd, &st) < 0 ? -errno : file_read(fd, TEXT_MAX, &text);
 	if (rc == 0) {
 		cell_file_edit(buffer_view(&text), was, is, &edited);
 		rc = edited.failed ? -EFBIG

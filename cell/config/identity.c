@@ -6,81 +6,64 @@
 #include <string.h>
 #include <unistd.h>
 
-static bool
-read_signing(const char *directory, struct identity *identity, char *why, size_t why_size)
+/* This replica in its cell file; NULL: it is not there. */
+static const struct cell_file_replica *
+find_self(const struct identity *identity)
 {
 	const struct cell_file *cell_file = &identity->cell_file;
+
+	for (int i = 0; i < cell_file->replicas_n; i++)
+		if (memcmp(cell_file->replicas[i].public_key, identity->pair.public, NOISE_KEY) ==
+		    0)
+			return &cell_file->replicas[i];
+	return NULL;
+}
+
+/* A learner may lack the key, which the cell sends it; and that may differ from the key that its
+ * cell file names, if the cell's key was rotated since. */
+static bool
+read_signing(const char *directory, struct identity *identity, bool learner, char *why,
+             size_t why_size)
+{
 	char path[4096];
 
 	snprintf(path, sizeof path, "%s/signing.key", directory);
+	if (learner && access(path, F_OK) < 0 && errno == ENOENT)
+		return true;
 	if (!key_file_read_signing(path, &identity->signing, why, why_size))
 		return false;
 	/* The key file is replaced before the cell file. */
-	if (sign_keys_find(&identity->signing, cell_file->signing_public) >= 0)
+	if (learner || sign_keys_find(&identity->signing, identity->cell_file.signing_public) >= 0)
 		return true;
 	snprintf(why, why_size, "%s: not the key that is named in %s/cell.conf", path, directory);
 	return false;
 }
 
-static bool
-read_replica(const char *directory, struct identity *identity, char *why, size_t why_size)
-{
-	const struct cell_file *cell_file = &identity->cell_file;
-	char path[4096];
-
-	snprintf(path, sizeof path, "%s/replica.key", directory);
-	if (!key_file_read_replica(path, &identity->pair, why, why_size))
-		return false;
-	for (int i = 0; i < cell_file->replicas_n; i++) {
-		if (memcmp(cell_file->replicas[i].public_key, identity->pair.public, NOISE_KEY) ==
-		    0) {
-			identity->replica = cell_file->replicas[i].id;
-			return true;
-		}
-	}
-	snprintf(why, why_size, "%s: the key of none of the replicas in %s/cell.conf", path,
-	         directory);
-	return false;
-}
-
-static bool
-is_learner(const struct identity *identity)
-{
-	const struct cell_file *cell_file = &identity->cell_file;
-
-	for (int i = 0; i < cell_file->replicas_n; i++)
-		if (cell_file->replicas[i].id == identity->replica)
-			return cell_file->replicas[i].role == MEMBER_LEARNER;
-	return false;
-}
-
-static bool
-is_missing(const char *directory)
-{
-	char path[4096];
-
-	snprintf(path, sizeof path, "%s/signing.key", directory);
-	return access(path, F_OK) < 0 && errno == ENOENT;
-}
-
 bool
 identity_read(const char *directory, struct identity *identity, char *why, size_t why_size)
 {
+	const struct cell_file *cell_file = &identity->cell_file;
+	const struct cell_file_replica *self = cell_file->replicas;
 	char path[4096];
 
 	memset(identity, 0, sizeof *identity);
 	snprintf(path, sizeof path, "%s/cell.conf", directory);
 	if (!cell_file_read(path, &identity->cell_file, why, why_size))
 		return false;
-	if (!is_missing(directory) && !read_signing(directory, identity, why, why_size))
-		return false;
-	identity->replica = identity->cell_file.replicas[0].id;
-	if (!cell_file_is_standalone(&identity->cell_file) &&
-	    !read_replica(directory, identity, why, why_size))
-		return false;
-	/* Only a learner may lack signing.key; reading it anyway puts the reason into `why`. */
-	return identity->signing.n > 0 || is_learner(identity) ||
-	       read_signing(directory, identity, why, why_size);
+	if (!cell_file_is_standalone(cell_file)) {
+		snprintf(path, sizeof path, "%s/replica.key", directory);
+		if (!key_file_read_replica(path, &identity->pair, why, why_size))
+			return false;
+		self = find_self(identity);
+		if (self == NULL) {
+			snprintf(why, why_size,
+			         "%s: the key of none of the replicas in %s/cell.conf", path,
+			         directory);
+			return false;
+		}
+	}
+	identity->replica = self->id;
+	return read_signing(directory, identity, self->role == MEMBER_LEARNER, why, why_size);
 }
 
 static int

@@ -8,15 +8,14 @@
 struct identity {
 	struct cell_file cell_file;
 	uint8_t replica;          /* this replica's id in the cell */
-	struct sign_keys signing; /* the cell's; none: it joins a running cell */
+	struct sign_keys signing; /* the cell's; none: it joins a running cell, which sends them */
 	struct noise_pair pair;   /* the replica's key; unset for a cell in one process */
 };
 
 /* Reads DIRECTORY/cell.conf, signing.key and, unless the cell runs in one process, replica.key. The
  * replica's id is the one whose public key in the cell file matches replica.key. False with one
  * line in `why`: a file is missing, damaged or readable by others, or two files do not belong
- * together. Only a learner (in its cell file: it joins a running cell) may lack signing.key: the
- * cell sends it (joining.h). */
+ * together. Only a learner (in its cell file: it joins a running cell) may lack signing.key. */
 bool identity_read(const char *directory, struct identity *identity, char *why, size_t why_size);
 /* Replaces DIRECTORY/signing.key, unless `on_disk`, the keys that it has, are the same, and then
  * cell.conf. 0; or else -errno, with one line in `why` that names the file. In either case

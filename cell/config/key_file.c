@@ -195,15 +195,12 @@ read_whole(int fd, char text[KEY_FILE_MAX + 1])
 static bool
 read_text(const char *path, char text[KEY_FILE_MAX + 1], char *why, size_t why_size)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	int fd = file_open(path, O_RDONLY);
 	struct stat st = {0};
-	int rc = fd < 0 || fstat(fd, &st) < 0 ? -errno : 0;
+	int rc = fd >= 0 && fstat(fd, &st) < 0 ? -errno : fd;
 
 	if (rc < 0) {
-		snprintf(why, why_size, "%s: %s", path, strerror(-rc));
-	} else if (!S_ISREG(st.st_mode)) {
-		snprintf(why, why_size, "%s: not a regular file", path);
-		rc = -EINVAL;
+		snprintf(why, why_size, "%s: %s", path, file_why(rc));
 	} else if ((st.st_mode & 077) != 0) {
 		snprintf(why, why_size, "%s: others may read or write it (mode %04o; chmod 600)",
 		         path, (unsigned)(st.st_mode & 07777));
@@ -216,7 +213,7 @@ read_text(const char *path, char text[KEY_FILE_MAX + 1], char *why, size_t why_s
 	}
 	if (fd >= 0)
 		close(fd);
-	return rc == 0;
+	return rc >= 0;
 }
 
 static bool

@@ -9,7 +9,7 @@
  * BASE64URL is the secret half. The cell file holds the public halves of the cell's key, of the
  * replicas' keys and of admin's key.
  *
- * A process that makes or reads a key leaves no core dump any more (sys/secret.h). */
+ * A process that makes or reads a key leaves no core dump (sys/secret.h). */
 #ifndef LSFS_CONFIG_KEY_FILE_H
 #define LSFS_CONFIG_KEY_FILE_H
 

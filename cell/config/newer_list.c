@@ -65,6 +65,6 @@ newer_list_around(const char *path, struct cell_file *cell_file)
 	snprintf(directory, sizeof directory, "%.*s", slash ? (int)(slash - path) : 1,
 	         slash ? path : ".");
 	newer = newer_list_in(directory, cell_file);
-	snprintf(directory, sizeof directory, "/var/lib/lsfs/%s", cell_file->name);
+	snprintf(directory, sizeof directory, LOCALSTATEDIR "/lib/lsfs/%s", cell_file->name);
 	return newer_list_in(directory, cell_file) || newer;
 }

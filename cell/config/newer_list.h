@@ -12,7 +12,7 @@
  * *cell_file. Files that are missing, unreadable, or owned by neither root nor this user are
  * ignored. */
 bool newer_list_in(const char *directory, struct cell_file *cell_file);
-/* The same for the directory of the cell file `path` and for /var/lib/lsfs/NAME. */
+/* The same for the directory of the cell file `path` and for LOCALSTATEDIR/lib/lsfs/NAME. */
 bool newer_list_around(const char *path, struct cell_file *cell_file);
 
 #endif

@@ -3,6 +3,7 @@
 #define LSFS_CONFIG_SIGN_KEYS_H
 
 #include <stdint.h>
+#include <string.h>
 
 enum { SIGN_SECRET = 64, SIGN_PUBLIC = 32, SIGNATURE_SIZE = 64 };
 
@@ -21,6 +22,13 @@ sign_public(const uint8_t secret[SIGN_SECRET])
 	return secret + SIGN_SECRET - SIGN_PUBLIC;
 }
 /* The place of the key with that public half; -1: it is not among them. */
-int sign_keys_find(const struct sign_keys *keys, const uint8_t public_key[SIGN_PUBLIC]);
+static inline int
+sign_keys_find(const struct sign_keys *keys, const uint8_t public_key[SIGN_PUBLIC])
+{
+	for (int i = 0; i < keys->n; i++)
+		if (memcmp(sign_public(keys->secret[i]), public_key, SIGN_PUBLIC) == 0)
+			return i;
+	return -1;
+}
 
 #endif

@@ -4,29 +4,24 @@
 #define LSFS_HOST_INTERNAL_H
 
 #include <limits.h>
-#include "cell/host/copy_files.h"
+#include "cell/copy/copy_files.h"
 #include "cell/host/server_process.h"
 #include "cell/net/transport.h"
-#include "cell/server/joining.h"
-#include "cell/store/dir_lock.h"
+#include "cell/store/store.h"
 
 struct server_process {
 	char *directory;
 	struct server_process_config config;
 	struct identity *identity; /* owned; secret */
-	struct store *store;       /* NULL: the replica joins, and `lock` is used */
-	struct dir_lock lock;
+	struct store *store;
 	struct tree *tree;             /* NULL once the server has taken it over */
 	struct px_recovered recovered; /* likewise */
 	struct transport *transport;   /* NULL: a cell in one process, or not started */
 	struct copy_files files;
-	struct joining *joining; /* one of these two while it runs, the other NULL */
-	struct server *server;
+	struct server *server;    /* NULL while it does not run */
+	bool ready;               /* it was reported */
 	bool files_open, on_loop; /* true: it was begun and must be ended */
 	bool diverged;            /* the state must be set aside when the store is closed */
-	bool key_kept;            /* a joining replica has stored the signing key */
-	char key_error[256];      /* why the key could not be stored; empty: no error */
-	bool expelled;            /* a joining replica was removed from the cell */
 
 	uv_loop_t *loop;
 	uv_timer_t timer;
@@ -49,7 +44,7 @@ struct server_process {
 	void *stopped_user;
 };
 
-/* The services for the server, or for the joining replica. */
+/* The services for the server. */
 struct server_io process_io(struct server_process *p);
 /* The callbacks for the network. */
 struct transport_callbacks process_io_transport(struct server_process *p);
@@ -57,9 +52,5 @@ struct transport_callbacks process_io_transport(struct server_process *p);
 struct store_callbacks process_io_store(struct server_process *p);
 /* Callback: a part was closed. After the last one the handles on the loop are closed. */
 void server_process_part_closed(void *user);
-/* Callback: a joining replica has received the signing key. */
-void process_io_keep_key(void *user, struct bytes key);
-/* Callback: it was removed from the cell. */
-void process_io_expelled(void *user);
 
 #endif

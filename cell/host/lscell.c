@@ -100,14 +100,10 @@ on_restart(void *user)
 }
 
 static void
-cannot_begin(struct lscell *l, const char *why)
+on_ready(void *user)
 {
-	log_error("%s", why);
-	l->failed = l->stopping = true;
-	if (l->server != NULL)
-		end_what_runs(l);
-	else
-		close_signals(l);
+	(void)user;
+	notify_manager("READY=1");
 }
 
 static void
@@ -117,39 +113,21 @@ begin(struct lscell *l)
 	    .directory = l->directory,
 	    .failed = on_failed,
 	    .restart = on_restart,
+	    .ready = on_ready,
 	    .user = l,
 	};
 	char why[512] = "";
 
 	l->restarting = false;
 	l->server = server_process_open(&config, why, sizeof why);
-	if (l->server == NULL || !server_process_start(l->server, &l->loop, why, sizeof why))
-		cannot_begin(l, why);
-}
-
-static void
-start_signals(struct lscell *l)
-{
-	signal(SIGPIPE, SIG_IGN);
-	signal(SIGHUP, SIG_IGN);
-	must(uv_signal_init(&l->loop, &l->terminate) == 0);
-	must(uv_signal_init(&l->loop, &l->interrupt) == 0);
-	l->terminate.data = l->interrupt.data = l;
-	must(uv_signal_start(&l->terminate, on_signal, SIGTERM) == 0);
-	must(uv_signal_start(&l->interrupt, on_signal, SIGINT) == 0);
-}
-
-/* Raises the limit of open files: every client has two connections. */
-static void
-allow_many_files(void)
-{
-	struct rlimit limit;
-
-	if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
-		return;
-	limit.rlim_cur = limit.rlim_max;
-	if (setrlimit(RLIMIT_NOFILE, &limit) < 0)
-		log_warn("can't raise the limit of open files");
+	if (l->server == NULL || !server_process_start(l->server, &l->loop, why, sizeof why)) {
+		log_error("%s", why);
+		l->failed = l->stopping = true;
+		if (l->server != NULL)
+			end_what_runs(l);
+		else
+			close_signals(l);
+	}
 }
 
 /* A failed disk is noted in the run directory, too. */
@@ -181,12 +159,27 @@ static int
 run(const char *directory)
 {
 	struct lscell l = {.directory = directory};
+	struct rlimit limit;
 
-	allow_many_files();
+	/* Raises the limit of open files: every client has two connections. */
+	if (getrlimit(RLIMIT_NOFILE, &limit) >= 0) {
+		limit.rlim_cur = limit.rlim_max;
+		if (setrlimit(RLIMIT_NOFILE, &limit) < 0)
+			log_warn("can't raise the limit of open files");
+	}
+
 	if (!confine(directory))
 		return EXIT_FAILED;
 	must(uv_loop_init(&l.loop) == 0);
-	start_signals(&l);
+
+	signal(SIGPIPE, SIG_IGN);
+	signal(SIGHUP, SIG_IGN);
+	must(uv_signal_init(&l.loop, &l.terminate) == 0);
+	must(uv_signal_init(&l.loop, &l.interrupt) == 0);
+	l.terminate.data = l.interrupt.data = &l;
+	must(uv_signal_start(&l.terminate, on_signal, SIGTERM) == 0);
+	must(uv_signal_start(&l.interrupt, on_signal, SIGINT) == 0);
+
 	begin(&l);
 	uv_run(&l.loop, UV_RUN_DEFAULT);
 	must(uv_loop_close(&l.loop) == 0);

@@ -1,14 +1,15 @@
-#include "cell/host/internal.h"
-
+#include <errno.h>
 #include <netinet/in.h>
 #include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-
+#include <sys/statvfs.h>
 #include "cell/base/memory.h"
 #include "cell/base/must.h"
+#include "cell/host/internal.h"
+#include "cell/replica/replica.h"
 #include "cell/sys/clock.h"
 #include "cell/sys/log.h"
 #include "cell/sys/secret.h"
@@ -34,29 +35,6 @@ process_free(struct server_process *p)
 	free(p);
 }
 
-static bool
-open_store(struct server_process *p, char *why, size_t why_size)
-{
-	p->store = store_open(p->directory, p->identity->cell_file.name, p->identity->replica,
-	                      p->identity->cell_file.replicas_n > 1, &p->tree, &p->recovered, why,
-	                      why_size);
-	return p->store != NULL;
-}
-
-static bool
-open_directory(struct server_process *p, char *why, size_t why_size)
-{
-	if (!identity_read(p->directory, p->identity, why, why_size))
-		return false;
-	p->keys_on_disk = p->identity->signing;
-	if (p->identity->signing.n > 0)
-		return open_store(p, why, why_size);
-	if (p->config.restart != NULL)
-		return dir_lock_take(&p->lock, p->directory, why, why_size);
-	snprintf(why, why_size, "%s/signing.key: missing", p->directory);
-	return false;
-}
-
 struct server_process *
 server_process_open(const struct server_process_config *config, char *why, size_t why_size)
 {
@@ -66,7 +44,13 @@ server_process_open(const struct server_process_config *config, char *why, size_
 	p->identity = secret_new(sizeof *p->identity);
 	p->directory = bytes_to_text(bytes_of(config->directory));
 	p->armed = MONO_NEVER;
-	if (open_directory(p, why, why_size))
+	if (identity_read(p->directory, p->identity, why, why_size)) {
+		p->keys_on_disk = p->identity->signing;
+		p->store = store_open(p->directory, p->identity->cell_file.name,
+		                      p->identity->replica, p->identity->cell_file.replicas_n > 1,
+		                      &p->tree, &p->recovered, why, why_size);
+	}
+	if (p->store != NULL)
 		return p;
 	process_free(p);
 	return NULL;
@@ -92,25 +76,6 @@ on_idle(uv_idle_t *handle)
 	(void)handle; /* an active idle handle keeps the loop from sleeping */
 }
 
-static mono_t
-deadline(const struct server_process *p)
-{
-	if (p->due || (p->joining != NULL && (p->key_kept || p->expelled)))
-		return (mono_t){0};
-	return p->joining != NULL ? joining_deadline(p->joining) : server_deadline(p->server);
-}
-
-static void
-arm(struct server_process *p, mono_t at)
-{
-	int64_t left = mono_since(at, clock_now()).ns;
-
-	p->armed = at;
-	uv_update_time(p->loop);
-	must(uv_timer_start(&p->timer, on_timer, left <= 0 ? 0 : (uint64_t)(left / 1000000 + 1),
-	                    0) == 0);
-}
-
 /* Most work arises in the poll, and the check handle takes a turn behind it. While there is other
  * work, an idle handle keeps the poll from sleeping. A timer that is set for an earlier time is
  * left alone: waking up once too early is cheaper than setting it in every turn. */
@@ -122,40 +87,44 @@ on_prepare(uv_prepare_t *handle)
 
 	if (p->closing)
 		return;
-	at = deadline(p);
+	at = p->due ? (mono_t){0} : server_deadline(p->server);
 	if (at.ns == 0) {
 		must(uv_idle_start(&p->idle, on_idle) == 0);
 	} else {
 		must(uv_idle_stop(&p->idle) == 0);
-		if (mono_before(at, p->armed))
-			arm(p, at);
+		if (mono_before(at, p->armed)) {
+			int64_t left = mono_since(at, clock_now()).ns;
+
+			p->armed = at;
+			uv_update_time(p->loop);
+			must(uv_timer_start(&p->timer, on_timer,
+			                    left <= 0 ? 0 : (uint64_t)(left / 1000000 + 1),
+			                    0) == 0);
+		}
 	}
 }
 
 static void close_all(struct server_process *p);
 
 static void
-turn_joining(struct server_process *p)
+on_check(uv_check_t *handle)
 {
-	if (p->due)
-		joining_timeout(p->joining);
-	p->due = false;
-	if (p->key_error[0] != '\0')
-		log_error("%s", p->key_error);
-	if (p->expelled || p->key_error[0] != '\0')
-		p->config.failed(p->config.user);
-	else if (p->key_kept)
-		p->config.restart(p->config.user);
-}
+	struct server_process *p = handle->data;
+	enum replica_condition now;
 
-static void
-turn_server(struct server_process *p)
-{
+	if (p->closing)
+		return;
 	if (p->due)
 		server_timeout(p->server);
 	p->due = false;
 	switch (server_turn(p->server)) {
 	case SERVER_GOES_ON:
+		now = replica_condition(server_replica(p->server));
+		if (!p->ready && p->config.ready != NULL &&
+		    (now == CONDITION_VOTING || now == CONDITION_LEARNER)) {
+			p->ready = true;
+			p->config.ready(p->config.user);
+		}
 		return;
 	case SERVER_FAILED:
 		if (p->config.failed != NULL)
@@ -172,19 +141,6 @@ turn_server(struct server_process *p)
 		close_all(p);
 		return;
 	}
-}
-
-static void
-on_check(uv_check_t *handle)
-{
-	struct server_process *p = handle->data;
-
-	if (p->closing)
-		return;
-	if (p->joining != NULL)
-		turn_joining(p);
-	else
-		turn_server(p);
 }
 
 /* ---- starting ---- */
@@ -252,27 +208,27 @@ start_store(struct server_process *p, char *why, size_t why_size)
 		snprintf(why, why_size, "%s: cannot start: %s", p->directory, uv_strerror(rc));
 		return false;
 	}
-	copy_files_init(&p->files, p->loop, p->store, p->directory, p->identity->cell_file.name);
+	copy_files_init(&p->files, p->loop, p->directory, p->identity->cell_file.name);
 	p->files_open = true;
 	return true;
 }
 
-static size_t
-most_clients(void)
+bool
+server_process_start(struct server_process *p, uv_loop_t *loop, char *why, size_t why_size)
 {
+	size_t clients_max = SIZE_MAX;
 	struct rlimit files;
+	struct server_io io;
 
-	if (getrlimit(RLIMIT_NOFILE, &files) < 0 || files.rlim_cur == RLIM_INFINITY)
-		return SIZE_MAX;
-	return files.rlim_cur > 2 * FILES_KEPT ? (size_t)files.rlim_cur - FILES_KEPT
-	                                       : (size_t)files.rlim_cur / 2;
-}
+	must(p->loop == NULL);
+	p->loop = loop;
+	if (!start_transport(p, why, why_size) || !start_store(p, why, why_size))
+		return false;
+	if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur != RLIM_INFINITY)
+		clients_max = files.rlim_cur > 2 * FILES_KEPT ? (size_t)files.rlim_cur - FILES_KEPT
+		                                              : (size_t)files.rlim_cur / 2;
 
-static void
-start_server(struct server_process *p)
-{
-	const struct server_io io = process_io(p);
-
+	io = process_io(p);
 	p->server = server_new(
 	    &(struct server_config){
 	        .identity = p->identity,
@@ -280,29 +236,14 @@ start_server(struct server_process *p)
 	        .tree = p->tree,
 	        .recovered = &p->recovered,
 	        .minor = WIRE_MINOR,
-	        .clients_max = most_clients(),
+	        .clients_max = clients_max,
 	        .debug = log_prints(LEVEL_DEBUG),
 	    },
 	    &io);
 	p->tree = NULL;
 	store_recovered_free(&p->recovered);
-	p->files.server = p->server;
-}
+	p->files.results = (struct copy_results){server_copy_made, server_fetch_checked, p->server};
 
-static void
-start_joining(struct server_process *p)
-{
-	const struct server_io io = process_io(p);
-
-	p->joining = joining_new(&io, &(struct joining_config){.identity = p->identity,
-	                                                       .keep = process_io_keep_key,
-	                                                       .expelled = process_io_expelled,
-	                                                       .user = p});
-}
-
-static void
-start_handles(struct server_process *p)
-{
 	must(uv_timer_init(p->loop, &p->timer) == 0);
 	must(uv_prepare_init(p->loop, &p->prepare) == 0);
 	must(uv_check_init(p->loop, &p->check) == 0);
@@ -311,21 +252,6 @@ start_handles(struct server_process *p)
 	must(uv_prepare_start(&p->prepare, on_prepare) == 0);
 	must(uv_check_start(&p->check, on_check) == 0);
 	p->on_loop = true;
-}
-
-bool
-server_process_start(struct server_process *p, uv_loop_t *loop, char *why, size_t why_size)
-{
-	must(p->loop == NULL);
-	p->loop = loop;
-	if (!start_transport(p, why, why_size) ||
-	    (p->store != NULL && !start_store(p, why, why_size)))
-		return false;
-	if (p->store != NULL)
-		start_server(p);
-	else
-		start_joining(p);
-	start_handles(p);
 	return true;
 }
 
@@ -356,12 +282,20 @@ on_handle_closed(uv_handle_t *handle)
 		end(p);
 }
 
-/* Closes the handles; a state that has diverged is set aside now, when it is no longer open. */
-static void
-close_handles(struct server_process *p)
+void
+server_process_part_closed(void *user)
 {
-	int rc = p->diverged ? store_set_state_aside(p->directory) : 0;
+	struct server_process *p = user;
+	int rc;
 
+	if (--p->open_parts > 0)
+		return;
+	if (p->files_open)
+		copy_files_fini(&p->files);
+
+	/* Closes the handles; a state that has diverged is set aside now that it is no longer
+	 * open. */
+	rc = p->diverged ? store_set_state_aside(p->directory) : 0;
 	if (rc < 0)
 		log_error("%s: cannot set the state aside: %s", p->directory, uv_strerror(rc));
 	if (!p->on_loop) {
@@ -375,33 +309,24 @@ close_handles(struct server_process *p)
 	uv_close((uv_handle_t *)&p->idle, on_handle_closed);
 }
 
-void
-server_process_part_closed(void *user)
+static void
+on_copies_stopped(void *user)
 {
 	struct server_process *p = user;
 
-	if (--p->open_parts > 0)
-		return;
-	if (p->files_open)
-		copy_files_fini(&p->files);
-	if (p->store == NULL)
-		dir_lock_release(&p->lock);
-	close_handles(p);
+	store_close(p->store, server_process_part_closed, p);
 }
 
-/* Stops the copies' files and the store. The network stays a part until both are counted: a write
- * of the cell file may end at any time. */
+/* The network, the copies and the store stop one after the other; they are one part. */
 static void
 on_network_closed(void *user)
 {
 	struct server_process *p = user;
 
-	p->open_parts += (p->store != NULL) + p->files_open;
 	if (p->files_open)
-		copy_files_stop(&p->files, server_process_part_closed, p);
-	if (p->store != NULL)
-		store_close(p->store, server_process_part_closed, p);
-	server_process_part_closed(p);
+		copy_files_stop(&p->files, on_copies_stopped, p);
+	else
+		on_copies_stopped(p);
 }
 
 static void
@@ -409,10 +334,8 @@ close_all(struct server_process *p)
 {
 	p->closing = true;
 	p->open_parts = 1 + p->writes_cell_file;
-	joining_free(p->joining);
 	server_free(p->server);
-	p->joining = NULL;
-	p->server = p->files.server = NULL;
+	p->server = p->files.results.server = NULL;
 	if (p->on_loop)
 		must(uv_idle_stop(&p->idle) == 0 && uv_timer_stop(&p->timer) == 0);
 	if (p->transport != NULL)
@@ -432,4 +355,195 @@ server_process_stop(struct server_process *p, void (*stopped)(void *user), void 
 		server_stop(p->server);
 	else
 		close_all(p);
+}
+
+/* ---- process_io ---- */
+
+static void
+io_random(void *user, void *to, size_t n)
+{
+	(void)user;
+	random_fill(to, n);
+}
+
+/* ---- the store ---- */
+
+static void
+on_persisted(void *user, uint64_t write)
+{
+	struct server_process *p = user;
+
+	if (p->server != NULL)
+		server_persisted(p->server, write);
+}
+
+static void
+on_saved(void *user, uint64_t applied, size_t unsaved)
+{
+	struct server_process *p = user;
+
+	if (p->server != NULL)
+		server_saved(p->server, applied, unsaved);
+}
+
+static void
+on_full(void *user, bool full)
+{
+	struct server_process *p = user;
+
+	if (p->server != NULL)
+		server_full(p->server, full);
+}
+
+static void
+on_failed(void *user, const char *why)
+{
+	struct server_process *p = user;
+
+	if (p->server != NULL)
+		server_disk_failed(p->server, why);
+	else
+		log_error("%s: %s", p->directory, why);
+}
+
+struct store_callbacks
+process_io_store(struct server_process *p)
+{
+	return (struct store_callbacks){
+	    .persisted = on_persisted,
+	    .saved = on_saved,
+	    .full = on_full,
+	    .failed = on_failed,
+	    .user = p,
+	};
+}
+
+/* As df(1) shows it. The call reads counters in memory. */
+static void
+io_disk(void *user, uint64_t *used, uint64_t *size)
+{
+	const struct server_process *p = user;
+	struct statvfs fs;
+
+	*used = *size = 0;
+	if (statvfs(p->directory, &fs) < 0)
+		return;
+	*used = (uint64_t)(fs.f_blocks - fs.f_bfree) * fs.f_frsize;
+	*size = *used + (uint64_t)fs.f_bavail * fs.f_frsize;
+}
+
+/* ---- the cell file ---- */
+
+static void
+write_cell_file(uv_work_t *work)
+{
+	struct server_process *p = work->data;
+
+	p->cell_file_rc = identity_replace(p->directory, &p->keys, &p->cell_file, &p->keys_on_disk,
+	                                   p->cell_file_why, sizeof p->cell_file_why);
+}
+
+static void
+on_cell_file_written(uv_work_t *work, int status)
+{
+	struct server_process *p = work->data;
+	const int error = -p->cell_file_rc;
+	const bool keys_kept = memcmp(&p->keys, &p->keys_on_disk, sizeof p->keys) == 0;
+
+	must(status == 0);
+	p->writes_cell_file = false;
+	if (p->server != NULL)
+		server_cell_file_written(p->server,
+		                         error == 0                       ? RC_OK
+		                         : error == EIO || error == EROFS ? RC_IO
+		                                                          : RC_NOSPC,
+		                         keys_kept, p->cell_file_why);
+	else if (p->closing)
+		server_process_part_closed(p);
+}
+
+static void
+io_write_cell_file(void *user, const struct cell_file *cell_file, const struct sign_keys *keys)
+{
+	struct server_process *p = user;
+
+	must(!p->writes_cell_file);
+	p->writes_cell_file = true;
+	p->cell_file = *cell_file;
+	p->keys = *keys;
+	p->writing.data = p;
+	must(uv_queue_work(p->loop, &p->writing, write_cell_file, on_cell_file_written) == 0);
+}
+
+/* ---- the network ---- */
+
+static bool
+on_opened(void *user, uint64_t conn, enum channel_role role, const uint8_t key[NOISE_KEY])
+{
+	return server_opened(((struct server_process *)user)->server, conn, role, key);
+}
+
+static void
+on_frame(void *user, uint64_t conn, struct bytes frame)
+{
+	server_frame(((struct server_process *)user)->server, conn, frame);
+}
+
+static void
+on_unfinished(void *user, uint64_t conn, size_t bytes, bool fresh)
+{
+	struct server_process *p = user;
+
+	if (p->server != NULL)
+		server_unfinished(p->server, conn, bytes, fresh);
+}
+
+static void
+on_datagram(void *user, uint64_t conn, struct bytes frame)
+{
+	struct server_process *p = user;
+
+	if (p->server != NULL)
+		server_datagram(p->server, conn, frame);
+}
+
+static void
+on_closed(void *user, uint64_t conn, const char *why)
+{
+	server_closed(((struct server_process *)user)->server, conn, why);
+}
+
+static bool
+on_claimed(void *user, const uint8_t key[NOISE_KEY])
+{
+	return server_knows(((struct server_process *)user)->server, key);
+}
+
+struct transport_callbacks
+process_io_transport(struct server_process *p)
+{
+	return (struct transport_callbacks){
+	    .opened = on_opened,
+	    .frame = on_frame,
+	    .unfinished = on_unfinished,
+	    .closed = on_closed,
+	    .datagram = on_datagram,
+	    .knows = on_claimed,
+	    .user = p,
+	};
+}
+
+/* ---- all of it ---- */
+
+struct server_io
+process_io(struct server_process *p)
+{
+	return (struct server_io){
+	    .clock = {clock_read, io_random, log_line, NULL},
+	    .store = {store_log, store_state, store_fail, p->store},
+	    .directory = {io_write_cell_file, io_disk, p},
+	    .copies = copy_files_io(&p->files),
+	    .network = {transport_connect, transport_send, transport_send_datagram, transport_hold,
+	                transport_unsent_bytes, transport_key, transport_close, p->transport},
+	};
 }

@@ -1,6 +1,5 @@
 /* A server on a libuv loop, with the databases of a data directory and with sockets: the struct
- * server_io of real processes. A replica that joins a cell receives the cell's signing key
- * first. */
+ * server_io of real processes. */
 #ifndef LSFS_HOST_SERVER_PROCESS_H
 #define LSFS_HOST_SERVER_PROCESS_H
 
@@ -11,13 +10,15 @@ struct server_process;
 
 struct server_process_config {
 	const char *directory; /* copied; its contents are described in cell/config/identity.h */
-	/* The replica can't go on (failed disk, or no member of its cell any more); the reason was
+	/* The replica can't go on (failed disk, or no longer a member of its cell); the reason was
 	 * logged, in one line. The owner must call server_process_stop and end the process. */
 	void (*failed)(void *user);
-	/* The replica must be started again: with a key that it received, or a state that it
-	 * fetched or must fetch. The owner must call server_process_stop, then open and start it
-	 * again. NULL: a cell in one process, which is never restarted. */
+	/* The replica must be started again, with a state that it fetched or must fetch. The owner
+	 * must call server_process_stop, then open and start it again. NULL: a cell in one process,
+	 * which is never restarted. */
 	void (*restart)(void *user);
+	/* The replica votes, or learns; called once. NULL: nobody waits for that. */
+	void (*ready)(void *user);
 	void *user;
 };
 

@@ -166,5 +166,10 @@ standalone_prepare(const char *directory, const char *cell, struct cell_file *ce
 	if (!is_made(directory) && !make(directory, cell, why, why_size))
 		return false;
 	snprintf(path, sizeof path, "%s/" CELL_FILE_NAME, directory);
-	return cell_file_read(path, cell_file, why, why_size);
+	if (!cell_file_read(path, cell_file, why, why_size))
+		return false;
+	if (!cell_file_is_standalone(cell_file))
+		snprintf(why, why_size, "%s: a replica of cell %s: run it with lscell", directory,
+		         cell_file->name);
+	return cell_file_is_standalone(cell_file);
 }

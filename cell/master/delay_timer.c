@@ -29,8 +29,9 @@ m_delay_begin_epoch(struct master *m)
 	m->delays.inherited = 0;
 }
 
-bool
-m_delay_all_inherited(const struct master *m)
+/* True when all of these run. */
+static bool
+delay_all_inherited(const struct master *m)
 {
 	return m->delays.inherited == UINT64_MAX;
 }
@@ -55,7 +56,7 @@ m_delay_drop(struct master *m, uint64_t node)
 	free(d);
 }
 
-/* A lock has one delay: when a second shared holder expires, the delay begins anew. */
+/* A lock has one delay: when a second shared holder expires, the delay begins again. */
 void
 m_delay_begin(struct master *m, const struct tree_note *note)
 {
@@ -77,7 +78,7 @@ m_delay_inherit(struct master *m)
 {
 	struct tree_note delay;
 
-	while (m_has_time(m) && !m_delay_all_inherited(m)) {
+	while (m_has_time(m) && !delay_all_inherited(m)) {
 		m->work += WAITER_WORK;
 		if (tree_delay_after(m->tree, m->delays.inherited, &delay)) {
 			M_TRACE(m, "lock %" PRIu64 ": its delay begins anew with the epoch",

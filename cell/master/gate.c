@@ -1,8 +1,11 @@
+#include "cell/master/gate.h"
+
 #include <stdlib.h>
+
 #include "cell/base/limit.h"
 #include "cell/base/memory.h"
 #include "cell/base/must.h"
-#include "cell/master/gate.h"
+#include "cell/master/internal.h"
 
 static int
 key_compare(const struct gate_key *a, const struct gate_key *b)
@@ -105,20 +108,15 @@ gate_take(struct gate_pass *p)
 	p->list = NULL;
 }
 
-static bool
-has_dropped(const struct gate_pass *p, uint64_t key)
-{
-	for (size_t i = 0; i < p->dropped.n; i++)
-		if (p->dropped.keys[i] == key)
-			return true;
-	return false;
-}
-
-/* Is the copy in the way of the command? */
+/* Is the copy in the way of the command? Not if the command's own session has dropped it. */
 static bool
 counts(const struct gate_pass *p, const struct gate_copy *c)
 {
-	return p->session != c->session->id || !has_dropped(p, c->key->key);
+	if (p->session == c->session->id)
+		for (size_t i = 0; i < p->dropped.n; i++)
+			if (p->dropped.keys[i] == c->key->key)
+				return false;
+	return true;
 }
 
 /* ---- copies ---- */
@@ -170,26 +168,22 @@ gate_copy(struct gate *g, struct gate_session *s, uint64_t key, uint64_t leave)
 	c->leave = leave;
 }
 
-/* The copy is in the way of the command no more. */
-static void
-debt_paid(struct gate *g, struct gate_pass *p)
-{
-	must(p->debts > 0);
-	if (--p->debts > 0 || p->list != &g->blocked)
-		return;
-	gate_take(p);
-	put(p, &g->ready);
-}
-
+/* The copy is in the way of no command any more. */
 static void
 copy_gone(struct gate *g, struct gate_copy *c)
 {
 	struct gate_key *k = c->key;
 	struct gate_hold *h;
 
-	TAILQ_FOREACH(h, &k->holders, in_key)
-		if (!h->pass->in_log && counts(h->pass, c))
-			debt_paid(g, h->pass);
+	TAILQ_FOREACH(h, &k->holders, in_key) {
+		if (h->pass->in_log || !counts(h->pass, c))
+			continue;
+		must(h->pass->debts > 0);
+		if (--h->pass->debts > 0 || h->pass->list != &g->blocked)
+			continue;
+		gate_take(h->pass);
+		put(h->pass, &g->ready);
+	}
 	if (c->notice != NULL)
 		TAILQ_REMOVE(&c->notice->copies, c, in_notice);
 	TAILQ_REMOVE(&k->copies, c, in_key);
@@ -340,36 +334,6 @@ holds(const struct gate_pass *p, uint64_t key)
 	return false;
 }
 
-static void
-hold(struct gate *g, struct gate_pass *p, uint64_t key)
-{
-	struct gate_hold *h = memory_zero(1, sizeof *h);
-	struct gate_copy *c;
-
-	h->pass = p;
-	h->key = key_make(g, key);
-	TAILQ_INSERT_TAIL(&h->key->holders, h, in_key);
-	TAILQ_INSERT_TAIL(&p->holds, h, in_pass);
-	TAILQ_FOREACH(c, &h->key->copies, in_key) {
-		if (!counts(p, c))
-			continue;
-		p->debts++;
-		if (c->notice == NULL)
-			tell(g, c);
-	}
-}
-
-static void
-let_go(struct gate *g, struct gate_hold *h)
-{
-	struct gate_key *k = h->key;
-
-	TAILQ_REMOVE(&k->holders, h, in_key);
-	TAILQ_REMOVE(&h->pass->holds, h, in_pass);
-	free(h);
-	key_unuse(g, k);
-}
-
 /* A reason for which passes were blocked may be gone. */
 static void
 stir(struct gate *g)
@@ -383,19 +347,14 @@ stir(struct gate *g)
 }
 
 static bool
-goes_before(const struct gate_pass *a, const struct gate_pass *b)
-{
-	return a != b && a->turn != 0 && !a->in_log && (b->turn == 0 || a->turn < b->turn);
-}
-
-static bool
 is_open(const struct gate_pass *p)
 {
 	const struct gate_hold *h, *other;
 
 	TAILQ_FOREACH(h, &p->holds, in_pass)
 		TAILQ_FOREACH(other, &h->key->holders, in_key)
-			if (goes_before(other->pass, p))
+			if (other->pass != p && other->pass->turn != 0 && !other->pass->in_log &&
+			    (p->turn == 0 || other->pass->turn < p->turn))
 				return false;
 	return p->debts == 0;
 }
@@ -409,16 +368,33 @@ gate_enter(struct gate *g, struct gate_pass *p, struct footprint *changes)
 		footprint_free(&p->changes);
 	p->changes = *changes;
 	*changes = (struct footprint){0};
-	for (size_t i = 0; i < p->changes.n; i++)
-		if (!holds(p, p->changes.keys[i]))
-			hold(g, p, p->changes.keys[i]);
+	for (size_t i = 0; i < p->changes.n; i++) {
+		struct gate_hold *h;
+		struct gate_copy *c;
+
+		if (holds(p, p->changes.keys[i]))
+			continue;
+		h = memory_zero(1, sizeof *h);
+		h->pass = p;
+		h->key = key_make(g, p->changes.keys[i]);
+		TAILQ_INSERT_TAIL(&h->key->holders, h, in_key);
+		TAILQ_INSERT_TAIL(&p->holds, h, in_pass);
+		TAILQ_FOREACH(c, &h->key->copies, in_key) {
+			if (!counts(p, c))
+				continue;
+			p->debts++;
+			if (c->notice == NULL)
+				tell(g, c);
+		}
+	}
 	if (is_open(p))
 		return true;
 	put(p, &g->blocked);
 	return false;
 }
 
-bool
+/* True if no session has a copy of any of these keys. */
+static bool
 gate_is_free(const struct gate *g, const struct footprint *changes)
 {
 	for (size_t i = 0; i < changes->n; i++) {
@@ -459,14 +435,39 @@ gate_refused(struct gate *g, struct gate_pass *p)
 		p->turn = ++g->turns;
 }
 
+/* The session keeps nothing of these keys from replies that are older than the command's answer, so
+ * the copies of them that it was given are no more. */
+static void
+dropped_gone(struct gate *g, const struct gate_pass *p)
+{
+	const struct gate_hold *h;
+	struct gate_copy *c, *next;
+
+	TAILQ_FOREACH(h, &p->holds, in_pass) {
+		for (c = TAILQ_FIRST(&h->key->copies); c != NULL; c = next) {
+			next = TAILQ_NEXT(c, in_key);
+			if (!counts(p, c))
+				copy_gone(g, c);
+		}
+	}
+}
+
 void
 gate_leave(struct gate *g, struct gate_pass *p)
 {
 	struct gate_hold *h;
 
 	gate_take(p);
-	while ((h = TAILQ_FIRST(&p->holds)) != NULL)
-		let_go(g, h);
+	if (p->in_log)
+		dropped_gone(g, p);
+	while ((h = TAILQ_FIRST(&p->holds)) != NULL) {
+		struct gate_key *k = h->key;
+
+		TAILQ_REMOVE(&k->holders, h, in_key);
+		TAILQ_REMOVE(&h->pass->holds, h, in_pass);
+		free(h);
+		key_unuse(g, k);
+	}
 	if (p->turn != 0 && !p->in_log)
 		stir(g);
 	footprint_free(&p->changes);
@@ -493,4 +494,105 @@ gate_abandoned(const struct gate *g, uint64_t session, uint64_t number)
 		if (p->session == session && p->number == number)
 			return p;
 	return NULL;
+}
+
+/* ---- admission ---- */
+
+/* Locks are not cached, nor who has a file open. */
+static bool
+is_bounded(const struct m_request *r)
+{
+	return !r->read && r->code != OP_acquire && r->code != OP_release && r->code != OP_cancel &&
+	       r->code != OP_open_ephemeral;
+}
+
+static struct gate_pass *
+pass_new(struct m_request *r)
+{
+	return r != NULL ? gate_pass_new(r, r->session->id, r->number) : gate_pass_new(NULL, 0, 0);
+}
+
+void
+m_admission_note_dropped(struct m_request *r, const struct wire_list *nodes)
+{
+	struct cursor at = cursor_of(nodes->packed);
+	struct node_key node;
+
+	if (!is_bounded(r))
+		return;
+	r->pass = pass_new(r);
+	for (uint32_t i = 0; i < nodes->count && wire_next_node_key(&at, &node); i++)
+		footprint_add(&r->pass->dropped, node.node);
+}
+
+struct gate_pass *
+m_admission_end(struct master *m, struct m_request *r, const struct op *op)
+{
+	struct gate_pass *p = pass_new(r);
+	struct footprint changes = {0};
+
+	tree_changes(m->tree, &(struct requester){0}, op, 0, &changes);
+	if (m->barrier.stands || !gate_is_free(&m->gate, &changes))
+		footprint_free(&changes);
+	if (gate_enter(&m->gate, p, &changes))
+		return p;
+	gate_leave(&m->gate, p);
+	p = pass_new(r);
+	must(gate_enter(&m->gate, p, &changes));
+	return p;
+}
+
+struct request_list *
+m_admission_wait_list(struct master *m, struct m_request *r, const struct op *op)
+{
+	struct footprint changes = {0};
+
+	if (!is_bounded(r))
+		return NULL;
+	if (op->code == OP_end_session) {
+		if (r->pass != NULL)
+			gate_leave(&m->gate, r->pass);
+		r->pass = m_admission_end(m, r, op);
+		return NULL;
+	}
+	if (r->pass == NULL)
+		r->pass = pass_new(r);
+	tree_changes(m->tree, &r->requester, op, r->node, &changes);
+	return gate_enter(&m->gate, r->pass, &changes) ? NULL : &m->order.at_gate;
+}
+
+bool
+m_admission_revocable(const struct m_request *r)
+{
+	/* The changes of other commands stay all that these can change, whatever is applied before
+	 * them. */
+	return r->pass != NULL && r->code != OP_end_session &&
+	       (r->pass->changes.n == 0 || r->code == OP_delete || r->code == OP_rename ||
+	        r->code == OP_close_ephemeral);
+}
+
+struct m_request *
+m_admission_next(struct master *m)
+{
+	return gate_ready(&m->gate);
+}
+
+bool
+m_admission_applied(struct master *m, struct m_request *r, const struct tree_answer *answer)
+{
+	struct gate_pass *p = r != NULL ? r->pass : NULL;
+
+	if (r == NULL)
+		p = gate_abandoned(&m->gate, answer->session, answer->number);
+	if (r != NULL && answer->rc == RC_AGAIN) {
+		M_TRACE(m, "request %" PRIu64 ".%" PRIu64 " would change other nodes by now",
+		        r->session->id, r->number);
+		gate_refused(&m->gate, p);
+		return true;
+	}
+	if (p != NULL)
+		gate_leave(&m->gate, p);
+	if (r != NULL)
+		r->pass = NULL;
+	return false;
 }

@@ -18,12 +18,16 @@
 #include <bsd/sys/queue.h>
 #include <bsd/sys/tree.h>
 #include <stdbool.h>
-#include "cell/base/mono.h"
-#include "cell/tree/tree.h"
 
-struct m_request;
+#include "cell/base/mono.h"
+#include "cell/master/master_request.h"
+#include "cell/tree/tree.h"
+#include "cell/wire/codec.h"
+
 struct gate_pass;
 struct gate_session;
+struct m_request;
+struct master;
 
 /* A key that a command holds, or of which a session has a copy. */
 struct gate_key {
@@ -131,8 +135,6 @@ struct gate_pass *gate_pass_new(struct m_request *r, uint64_t session, uint64_t 
  * those that it holds already. True if nothing stands in its way; else it is blocked, and ready
  * when that may be over. */
 bool gate_enter(struct gate *g, struct gate_pass *p, struct footprint *changes);
-/* True if no session has a copy of any of these keys. */
-bool gate_is_free(const struct gate *g, const struct footprint *changes);
 /* The request of a pass that is ready; NULL: there is none. It stays so until it is taken. */
 struct m_request *gate_ready(const struct gate *g);
 /* Takes the pass out of the list in which it stands. */
@@ -141,11 +143,37 @@ void gate_take(struct gate_pass *p);
 void gate_proposed(struct gate *g, struct gate_pass *p);
 /* apply has refused the command: it is not in the log any more, and has a turn. */
 void gate_refused(struct gate *g, struct gate_pass *p);
-/* The command is applied for good, or never will be: its keys are free, and the pass is freed. */
+/* The command is applied for good, or never will be: its keys are free, and the pass is freed. If
+ * it is applied, its session has no copy of a key any more that it had dropped and that is
+ * changed. */
 void gate_leave(struct gate *g, struct gate_pass *p);
 /* The request goes; if its command is in the log, the pass stays until that is applied. */
 void gate_abandon(struct gate *g, struct gate_pass *p);
 /* The pass of that command in the log, whose request is gone; NULL: there is none. */
 struct gate_pass *gate_abandoned(const struct gate *g, uint64_t session, uint64_t number);
+
+/* ---- gate.c: admission ----
+ *
+ * Admission of sessions' commands through the gate (gate.h). */
+
+/* The request names the nodes that its client has dropped from its cache for it. */
+void m_admission_note_dropped(struct m_request *r, const struct wire_list *nodes);
+/* Computes what the command changes. The list in which it has to wait; NULL: nothing stands in its
+ * way. */
+struct request_list *m_admission_wait_list(struct master *m, struct m_request *r,
+                                           const struct op *op);
+/* True if apply may refuse the command, which has been admitted, with RC_AGAIN: then it may have to
+ * begin once more. */
+bool m_admission_revocable(const struct m_request *r);
+/* A command that may be admitted now; NULL: there is none. */
+struct m_request *m_admission_next(struct master *m);
+/* A session's command was applied. True: it is to begin once more. `r` NULL: its session is to end,
+ * or has ended. */
+bool m_admission_applied(struct master *m, struct m_request *r, const struct tree_answer *answer);
+
+/* The pass of an end_session, which is proposed next. It waits for nothing: it declares the nodes
+ * of its part if no session has a copy of any of them, else none, and these go with the next part.
+ */
+struct gate_pass *m_admission_end(struct master *m, struct m_request *r, const struct op *op);
 
 #endif

@@ -1,39 +1,32 @@
 /* The master's state, made of parts that one file each writes, and the functions of files that have
- * no state of their own. A session (master_session.h), a connection (master_connection.h) and a
- * request (master_request.h) are made of parts of the same files.
+ * no state of their own. A session and a connection (master_session.h) and a request
+ * (master_request.h) are made of parts of the same files.
  *
  *   master.c             begin and end, dispatch, the frame of each step
  *   timer.c              the timers, sorted by the instant at which they expire
  *   master_connection.c  connections, and what is sent on them
  *   proposal.c           entries for the log
- *   master_session.c     the sessions, those of earlier epochs included
- *   session_opening.c    open_session: creating a session, or attaching one to a connection
- *   session_end.c        the end of a session, from the decision to the last of its entries
- *   session_lease.c      when a session expires
+ *   master_session.c     the sessions, those of earlier epochs included: how they are opened, and
+ *                        ended, from the decision to the last of the entries
+ *   session_lease.c      when a session expires; leases that are longer while the master is loaded,
+ *                        or were longer once
  *   session_cache.c      what a session may cache, and what it is told to drop
- *   watch_table.c        the nodes of whose changes sessions want to know
- *   event_queue.c        events for these sessions, kept until they are received
+ *   master_events.c      the nodes that sessions watch; events, kept until they are received
  *   master_keepalive.c   holding and answering KeepAlives
  *   master_request.c     requests, each of which takes effect once
+ *   request_proof.c      what requests prove: rights (check digits), places in queues (tickets)
  *   order.c              which request may begin when
- *   gate.c               commands that change what may be cached, and the keys that they hold
- *   admission.c          the way of sessions' commands through the gate
+ *   gate.c               commands that change what may be cached, the keys that they hold, and the
+ *                        admission of sessions' commands
  *   master_read.c        answers from the applied tree
- *   lock_request.c       acquire, release, cancel
- *   withdrawal.c         acquires that came behind their own cancel or release
+ *   sequencer.c          signed proofs of a lock
+ *   lock_request.c       acquire, release, cancel; acquires that came after their own cancel
  *   lock_queue.c         the queues of locks, grants
- *   queue_ticket.c       places in queues that outlive masters
  *   delay_timer.c        lock-delays
- *   failover_barrier.c   requests that a new master holds back
- *   await_bit.c          the sessions for which a new master has to wait
- *   ephemeral_mark.c     a permanent file becomes ephemeral
- *   lease_load.c         how much longer leases make the load bearable
- *   lengthened_lease.c   session leases while the master is loaded
- *   lowered_lease.c      leases that were longer once
- *   admin_sessions.c     the operators' list of sessions, and their orders to end one
- *   admin_locks.c        the list of all locks
- *   admin_principals.c   the list of principals
- *   removed_principal.c  the end of all that a removed principal has
+ *   failover_barrier.c   requests that a new master holds back, and the sessions for which it waits
+ *   admin_lists.c        the operators' lists, and their orders to end a session
+ *   principal_usage.c    what the sessions of a principal have together
+ *   removed_principal.c  the end of all that a removed principal has, and of its name in ACL files
  *   growth.c             requests that a full disk refuses */
 #ifndef LSFS_MASTER_INTERNAL_H
 #define LSFS_MASTER_INTERNAL_H
@@ -41,35 +34,146 @@
 #include <bsd/sys/queue.h>
 #include <bsd/sys/tree.h>
 #include <inttypes.h>
-#include "cell/master/admission.h"
-#include "cell/master/await_bit.h"
-#include "cell/master/delay_timer.h"
-#include "cell/master/ephemeral_mark.h"
-#include "cell/master/event_queue.h"
-#include "cell/master/failover_barrier.h"
 #include "cell/master/gate.h"
-#include "cell/master/lengthened_lease.h"
-#include "cell/master/lock_queue.h"
-#include "cell/master/lock_request.h"
-#include "cell/master/lowered_lease.h"
-#include "cell/master/master.h"
-#include "cell/master/master_connection.h"
-#include "cell/master/master_keepalive.h"
-#include "cell/master/master_request.h"
 #include "cell/master/master_session.h"
-#include "cell/master/order.h"
-#include "cell/master/principal_usage.h"
-#include "cell/master/proposal.h"
-#include "cell/master/queue_ticket.h"
-#include "cell/master/removed_principal.h"
-#include "cell/master/session_cache.h"
-#include "cell/master/session_end.h"
+#include "cell/master/lock_queue.h"
+#include "cell/master/master_events.h"
 #include "cell/master/session_lease.h"
-#include "cell/master/session_opening.h"
+#include "cell/master/master.h"
+#include "cell/master/master_request.h"
 #include "cell/master/timer.h"
-#include "cell/master/watch_table.h"
-#include "cell/master/withdrawal.h"
 #include "cell/wire/codec.h"
+
+/* ---- principal_usage.c ----
+ *
+ * The sessions, waiters and unanswered requests of a principal have limits together, beside the
+ * limits of each session: so that a principal with many sessions cannot fill the master's memory.
+ * Its connections have one, too, which the server holds (LIMIT_PRINCIPAL_CONNECTIONS). */
+
+struct principal_usage {
+	RB_ENTRY(principal_usage) link;
+	struct bytes principal; /* owned */
+	size_t connections, sessions;
+	size_t waiters;          /* for locks */
+	size_t requests, window; /* without a reply, and their bytes */
+};
+
+RB_HEAD(principal_usages, principal_usage);
+
+/* How near the limits are: of each the principal that is nearest to it, or only the named one. Its
+ * name is a view. */
+void m_usage_limits(const struct master *m, struct bytes only, struct limit_row rows[USAGE_LIMITS]);
+/* Counts a connection that begins; one of no principal is not counted. */
+void m_usage_connect(struct master *m, struct m_connection *c);
+/* Counts it no longer. */
+void m_usage_disconnect(struct master *m, struct m_connection *c);
+/* Counts a session, whose record begins. */
+void m_usage_join(struct master *m, struct m_session *s, struct bytes principal);
+/* Counts it no longer. Nothing of it is counted any more. */
+void m_usage_part(struct master *m, struct m_session *s);
+/* May the principal have one more session? */
+bool m_usage_session_fits(struct master *m, struct bytes principal);
+/* May the session's principal have one more waiter? */
+bool m_usage_waiter_fits(const struct m_session *s);
+/* Counts a waiter. */
+void m_usage_add_waiter(struct m_session *s);
+/* Counts a request, and its bytes; false: its principal has as many without a reply as it may have.
+ */
+bool m_usage_take_request(struct m_session *s, size_t bytes);
+/* Counts a waiter no longer. */
+void m_usage_drop_waiter(struct m_session *s);
+/* Counts it no longer. */
+void m_usage_drop_request(struct m_session *s, size_t bytes);
+
+/* ---- proposal.c ----
+ *
+ * Entries for the log. Commands are put together until the entry is complete: a release and the
+ * grant that follows from it are one entry, so a lock changes hands with one commit. */
+
+/* A command of the master's own that is proposed and not applied. Such commands are applied in the
+ * order in which they were proposed. */
+struct own_command {
+	TAILQ_ENTRY(own_command) entry;
+	enum op_code op;
+	struct gate_pass *pass; /* of an end_session, finish_session or purge_name */
+	uint64_t connection;    /* create_session */
+	uint64_t session, node, owner, acquisition; /* grant; session: end_session */
+	uint8_t setting;                            /* settle_setting */
+};
+
+struct proposals {
+	struct buffer commands; /* of the entry that is being put together, encoded */
+	uint32_t commands_n;
+	TAILQ_HEAD(own_commands, own_command) own;
+};
+
+/* Initializes the proposals of a new master. */
+void m_proposals_init(struct master *m);
+/* Forgets what is proposed and not applied: the mastership is lost. */
+void m_proposals_clear(struct master *m);
+/* Frees the room of the entry. */
+void m_proposals_free(struct master *m);
+/* Adds the session's command, as it was received, to the entry. */
+void m_propose_request(struct master *m, const struct m_session *s, const struct m_request *r);
+/* Adds a command of the master's own to the entry, on behalf of `session` or of none (0). The
+ * caller fills in the fields that the kind of command uses. */
+struct own_command *m_propose(struct master *m, uint64_t session, const struct op *op);
+/* The same for the grant to a waiter, which acts for this user. */
+struct own_command *m_propose_for(struct master *m, struct bytes user, const struct op *op);
+/* The same for a command that has passed the gate, and declares what it changes. */
+struct own_command *m_propose_bounded(struct master *m, uint64_t session, const struct op *op,
+                                      struct gate_pass *pass);
+/* The entry is complete, and proposed; without commands there is none. */
+void m_propose_flush(struct master *m);
+/* Takes out the oldest command of the master's own, which was applied and is an `op`; it has left
+ * the gate. The caller frees it. */
+struct own_command *m_proposal_applied(struct master *m, enum op_code op);
+
+/* ---- removed_principal.c ----
+ *
+ * Principals that were removed: nothing of theirs goes on. The removal is one entry of the log;
+ * then the master ends their sessions, each by an entry of its own, and a new master goes on with
+ * it. */
+
+struct removed_principals {
+	bool due;       /* sessions may be left whose principal was removed */
+	uint64_t after; /* those up to this one have been looked at */
+};
+
+/* True if the session's principal was removed; another one may have its name now. */
+bool m_removed_owns(const struct master *m, const struct tree_session *t);
+/* A principal was removed: its sessions are to end, and its connections are closed, one on which a
+ * client was told of that with the session. */
+void m_removed_note(struct master *m, const struct tree_note *note);
+/* A session has ended whose client was told so on this connection, which is closed if its principal
+ * was removed. */
+void m_removed_ended(struct master *m, uint64_t connection);
+/* Orders the end of sessions, as many as the step has time for. */
+void m_removed_run(struct master *m);
+/* The mastership is over. */
+void m_removed_clear(struct master *m);
+
+/* ---- removed_principal.c: its name ----
+ *
+ * A removed principal's name is taken out of the ACL files, a few with each command. Sessions that
+ * may have cached these are told before, so the commands pass the gate. */
+
+struct name_purge {
+	struct bytes name;      /* owned; empty: none is purged */
+	struct gate_pass *pass; /* of the next command; NULL: none yet */
+	bool proposed;
+};
+
+/* True if there is something to be done now, behind the barrier. */
+bool m_purge_is_due(const struct master *m);
+/* Proposes the next command, if nothing stands in its way. */
+void m_purge_run(struct master *m);
+/* A command was applied, or refused because it declared too little. */
+void m_purge_applied(struct master *m);
+/* The mastership is over. */
+void m_purge_clear(struct master *m);
+
+/* ---- the master ---- */
 
 struct master {
 	struct master_config config;
@@ -95,6 +199,7 @@ struct master {
 	struct openings opening;
 	struct endings ending;
 	struct removed_principals removed;
+	struct name_purge purge;
 	struct orders order;
 	struct gate gate;
 	struct lock_queues queues;
@@ -102,7 +207,6 @@ struct master {
 	struct delay_timers delays;
 	struct failover_barrier barrier;
 	struct awaits await;
-	struct ephemeral_mark mark;
 	struct lengthened_leases lengthened;
 	struct lowered_leases lowered;
 	struct watch_table watches;
@@ -116,8 +220,8 @@ struct master {
  * the barrier. */
 #define M_TRACE(m, ...) TRACE((m)->config.trace, __VA_ARGS__)
 
-/* Beyond so many KeepAlives a second leases are lengthened: those of 20,000 sessions with a lease
- * of 12 s. */
+/* Beyond this number of KeepAlives a second leases are lengthened: those of 20,000 sessions with a
+ * lease of 12 s. */
 enum { KEEPALIVES = 5000 };
 
 /* A step that has done so much leaves what may wait to the next step: so a step takes milliseconds,
@@ -155,19 +259,15 @@ bool m_read_next_queue(struct master *m, struct bytes principal, uint64_t *node,
 void m_read_check(struct master *m, const struct m_connection *c,
                   const struct msg_check_sequencer *msg);
 
-/* ---- admin_locks.c ---- */
+/* ---- admin_lists.c ---- */
 
 /* Sends the page of locks that `msg` asks for: all that are held, delayed or awaited. */
 void m_admin_list_locks(struct master *m, const struct m_connection *c,
                         const struct msg_locks_request *msg);
 
-/* ---- admin_sessions.c ---- */
-
 /* Sends the page of sessions that `msg` asks for. */
 void m_admin_list_sessions(struct master *m, const struct m_connection *c,
                            const struct msg_sessions_request *msg);
-
-/* ---- admin_principals.c ---- */
 
 /* Sends the page of principals that `msg` asks for. */
 void m_admin_list_principals(struct master *m, const struct m_connection *c,

@@ -108,16 +108,6 @@ queue_make(struct master *m, uint64_t node)
 	return q;
 }
 
-static void
-queue_free(struct master *m, struct lock_queue *q)
-{
-	must(q->n == 0 && q->granting_n == 0);
-	if (q->touched)
-		TAILQ_REMOVE(&m->queues.touched, q, touched_entry);
-	RB_REMOVE(queue_tree, &m->queues.by_node, q);
-	free(q);
-}
-
 void
 m_queue_touch(struct master *m, uint64_t node)
 {
@@ -136,6 +126,27 @@ m_queue_touch_all(struct master *m)
 
 	RB_FOREACH(q, queue_tree, &m->queues.by_node)
 		m_queue_touch(m, q->node);
+}
+
+void
+m_queue_judge(struct master *m, uint64_t node)
+{
+	struct lock_queue *q = m_queue_find(m, node);
+
+	m->queues.rights++;
+	if (q == NULL)
+		return;
+	q->unjudged = true;
+	m_queue_touch(m, node);
+}
+
+void
+m_queue_judge_all(struct master *m)
+{
+	struct lock_queue *q;
+
+	RB_FOREACH(q, queue_tree, &m->queues.by_node)
+		m_queue_judge(m, q->node);
 }
 
 bool
@@ -189,6 +200,7 @@ m_waiter_add(struct master *m, struct m_session *s, const struct m_request *r, b
 	w->since_ns = m->wall_ns;
 	w->acquire = *a;
 	w->user = bytes_copy(r->requester.user);
+	w->judged = m->queues.rights;
 	w->converting = converting;
 	must(RB_INSERT(waiter_names, &m->queues.waiters, w) == NULL);
 	must(RB_INSERT(waiter_places, &q->places, w) == NULL);
@@ -223,10 +235,15 @@ m_waiter_drop(struct master *m, struct waiter *w)
 		q->granting_n--;
 	free((void *)w->user.data);
 	free(w);
-	if (q->n == 0)
-		queue_free(m, q);
-	else
+	if (q->n == 0) {
+		must(q->granting_n == 0);
+		if (q->touched)
+			TAILQ_REMOVE(&m->queues.touched, q, touched_entry);
+		RB_REMOVE(queue_tree, &m->queues.by_node, q);
+		free(q);
+	} else {
 		m_queue_touch(m, q->node);
+	}
 	m_await_idle(m, s);
 }
 
@@ -265,15 +282,6 @@ grant(struct master *m, struct lock_queue *q, struct waiter *w)
 	q->granting_n++;
 }
 
-/* A waiter that has lost the lock that it wanted to convert stands by its ticket from now on. */
-static void
-step_back(struct lock_queue *q, struct waiter *w)
-{
-	RB_REMOVE(waiter_places, &q->places, w);
-	w->converting = false;
-	must(RB_INSERT(waiter_places, &q->places, w) == NULL);
-}
-
 static bool
 grantable(struct master *m, struct lock_queue *q, struct waiter *w)
 {
@@ -281,7 +289,11 @@ grantable(struct master *m, struct lock_queue *q, struct waiter *w)
 	bool free = tree_lock_probe(m->tree, w->session->id, &w->acquire, &held) == RC_OK;
 
 	if (w->converting && held == LOCK_NONE) {
-		step_back(q, w);
+		/* A waiter that has lost the lock that it wanted to convert stands by its ticket
+		 * from now on. */
+		RB_REMOVE(waiter_places, &q->places, w);
+		w->converting = false;
+		must(RB_INSERT(waiter_places, &q->places, w) == NULL);
 		m_queue_touch(m, q->node);
 		return false;
 	}
@@ -325,7 +337,7 @@ m_queue_grant_behind(struct master *m, struct lock_queue *q, size_t others,
 	must(q->granting_n == 0);
 	RB_FOREACH(w, waiter_places, &q->places) {
 		if (w->session == gone)
-			continue;
+			return; /* nobody passes it before it has gone */
 		if (!m_has_time(m) || (!w->converting && m_barrier_keeps(m, q->node)))
 			return; /* the rest is granted when the lock has been freed */
 		if (w->acquire.mode == LOCK_SHARED) {
@@ -360,15 +372,6 @@ send_granted(struct master *m, const struct waiter *w, enum rc rc, const struct 
 		m_connection_send(m, w->session->connection, &granted);
 }
 
-/* Another one took the lock while the grant was under way, and was not told of this waiter. */
-static void
-grant_failed(struct master *m, struct waiter *w)
-{
-	w->granting = false;
-	w->queue->granting_n--;
-	m_event_conflict(m, w->acquire.node);
-}
-
 /* The client of a waiter that was withdrawn is not told: its cancel takes the lock back. */
 void
 m_queue_granted(struct master *m, const struct own_command *own, const struct tree_answer *answer)
@@ -381,7 +384,11 @@ m_queue_granted(struct master *m, const struct own_command *own, const struct tr
 		return;
 	must(w->request == NULL); /* the await bit was proposed first */
 	if (answer->rc == RC_BUSY_LOCK) {
-		grant_failed(m, w);
+		/* Another one took the lock while the grant was under way, and was not told of this
+		 * waiter. */
+		w->granting = false;
+		w->queue->granting_n--;
+		m_event_conflict(m, w->acquire.node);
 		return;
 	}
 	if (answer->rc == RC_OK)
@@ -401,24 +408,58 @@ m_queue_gone(struct master *m, uint64_t node)
 	m_queue_touch(m, node);
 }
 
-/* The queue is freed with its last waiter. */
-static void
-refuse_waiters(struct master *m, struct lock_queue *q)
+/* The queue is freed with its last waiter: false then. */
+static bool
+refuse_waiter(struct master *m, struct waiter *w, enum rc rc)
 {
 	const struct result_acquired nothing = {0};
+	const bool more = w->queue->n > 1;
+
+	if (w->request != NULL)
+		m_request_reply(m, w->session, w->request, rc, (struct bytes){0});
+	else
+		send_granted(m, w, rc, &nothing);
+	m_waiter_drop(m, w);
+	return more;
+}
+
+static bool
+is_permitted(struct master *m, const struct waiter *w)
+{
+	const struct requester who = {.session = w->session->id, .user = w->user};
+	const struct op op = {.code = OP_acquire, .acquire.acquire = w->acquire};
+
+	return tree_permits(m->tree, &who, &op);
+}
+
+/* Refuses the waiters that have lost the right to the lock; apply decides about one whose grant is
+ * proposed. False when none is left. */
+static bool
+judge_waiters(struct master *m, struct lock_queue *q)
+{
+	struct waiter *w, *next;
 	bool more = true;
 
-	while (more && m_has_time(m)) {
-		struct waiter *w = RB_MIN(waiter_places, &q->places);
-
+	q->unjudged = false;
+	RB_FOREACH_SAFE(w, waiter_places, &q->places, next) {
+		if (w->judged == m->queues.rights || w->granting)
+			continue;
+		if (!m_has_time(m)) {
+			q->unjudged = true;
+			m_queue_touch(m, q->node);
+			return true;
+		}
 		m->work += WAITER_WORK;
-		more = q->n > 1;
-		if (w->request != NULL)
-			m_request_reply(m, w->session, w->request, RC_STALE, (struct bytes){0});
-		else
-			send_granted(m, w, RC_STALE, &nothing);
-		m_waiter_drop(m, w);
+		w->judged = m->queues.rights;
+		if (is_permitted(m, w))
+			continue;
+		M_TRACE(m,
+		        "lock %" PRIu64 ": owner %" PRIu64 " of session %" PRIu64
+		        " has lost the right to it",
+		        w->acquire.node, w->acquire.owner, w->session->id);
+		more = refuse_waiter(m, w, RC_ACCES);
 	}
+	return more;
 }
 
 void
@@ -430,10 +471,17 @@ m_queue_run(struct master *m)
 		TAILQ_REMOVE(&m->queues.touched, q, touched_entry);
 		q->touched = false;
 		m->work += WAITER_WORK;
-		if (q->gone)
-			refuse_waiters(m, q);
-		else
+		if (q->gone) {
+			bool more = true;
+
+			while (more && m_has_time(m)) {
+				m->work += WAITER_WORK;
+				more =
+				    refuse_waiter(m, RB_MIN(waiter_places, &q->places), RC_STALE);
+			}
+		} else if (!q->unjudged || judge_waiters(m, q)) {
 			m_queue_grant(m, q);
+		}
 		m_propose_flush(m);
 	}
 }

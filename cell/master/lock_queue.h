@@ -1,16 +1,24 @@
-/* The queues of locks. A waiter is an acquire that stands in the queue of its node's lock. */
+/* Locks: the requests about them, the queues of the acquires that wait, and lock-delays. */
 #ifndef LSFS_MASTER_LOCK_QUEUE_H
 #define LSFS_MASTER_LOCK_QUEUE_H
 
 #include <bsd/sys/queue.h>
 #include <bsd/sys/tree.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "cell/master/timer.h"
 #include "cell/tree/tree.h"
 #include "cell/wire/codec.h"
 
-struct master;
 struct m_request;
 struct m_session;
+struct master;
 struct own_command;
+
+/* ---- lock_queue.c ----
+ *
+ * The queues of locks. A waiter is an acquire that stands in the queue of its node's lock. */
 
 struct waiter {
 	RB_ENTRY(waiter) by_place, by_name;
@@ -24,6 +32,7 @@ struct waiter {
 	struct bytes user;         /* that the request acts for; owned */
 	bool converting; /* holds the lock shared and wants it exclusive: stands in front */
 	bool granting;   /* its grant is proposed */
+	uint64_t judged; /* the change of rights behind which it was found to have the right */
 };
 
 RB_HEAD(waiter_places, waiter);
@@ -37,7 +46,8 @@ struct lock_queue {
 	size_t n, granting_n;
 	size_t exclusive_n; /* the waiters for the exclusive lock */
 	bool gone;          /* the node is deleted: each waiter is refused */
-	bool touched;       /* the lock may have become available */
+	bool unjudged;      /* waiters may have lost the right to the lock */
+	bool touched;       /* the lock may have become available, or waiters are unjudged */
 	TAILQ_ENTRY(lock_queue) touched_entry;
 };
 
@@ -47,6 +57,7 @@ struct lock_queues {
 	struct queue_tree by_node;
 	struct waiter_names waiters; /* of all queues, by (node, session, owner, acquisition) */
 	TAILQ_HEAD(touched_list, lock_queue) touched;
+	uint64_t rights; /* changes of rights so far */
 };
 
 struct session_waiters {
@@ -66,6 +77,11 @@ uint32_t m_queue_list(struct master *m, const struct lock_queue *q, struct buffe
 void m_queue_touch(struct master *m, uint64_t node);
 /* Touches all queues. */
 void m_queue_touch_all(struct master *m);
+/* The rights on the node have changed: waiters without the right to its lock are refused, in this
+ * step or in later ones. */
+void m_queue_judge(struct master *m, uint64_t node);
+/* Likewise those on every node. */
+void m_queue_judge_all(struct master *m);
 /* Looks at the touched queues, at as many as the step has time for. */
 void m_queue_run(struct master *m);
 /* True when an acquire that is not a conversion has to stand behind the waiters of `q` (NULL: there
@@ -77,7 +93,8 @@ bool m_queue_converting(const struct lock_queue *q);
  * touched again. */
 void m_queue_grant(struct master *m, struct lock_queue *q);
 /* Adds to the entry the grants that will be right when only `others` hold the lock, none of them
- * exclusively, and the session `gone` (NULL: none) has ended. */
+ * exclusively, and the session `gone` (NULL: none) has ended; none behind a waiter of that session,
+ * whose end may be refused. */
 void m_queue_grant_behind(struct master *m, struct lock_queue *q, size_t others,
                           const struct m_session *gone);
 /* A grant was applied. */
@@ -101,5 +118,118 @@ void m_waiter_drop(struct master *m, struct waiter *w);
 void m_waiters_init(struct m_session *s);
 /* Drops all waiters of the session. */
 void m_waiters_drop(struct master *m, struct m_session *s);
+
+/* ---- request_proof.c: tickets ----
+ *
+ * Tickets: places in locks' queues, as clients carry them from one master to the next. */
+
+struct tickets {
+	uint8_t key[2][16]; /* of the codes: one for each signing key */
+	uint64_t last;      /* the last place that was given out in this epoch */
+};
+
+/* Derives the keys from the cell's signing keys. */
+void m_ticket_set_keys(struct master *m);
+/* Places are counted from the beginning: an epoch begins. */
+void m_ticket_begin(struct master *m);
+/* The ticket for the last place in the queue, for this acquire of `session`. */
+struct ticket m_ticket_next(struct master *m, uint64_t session, const struct acquire *a);
+/* True when a master of this cell gave the acquire its ticket, or when it has none. */
+bool m_ticket_genuine(const struct master *m, uint64_t session, const struct acquire *a);
+
+/* ---- lock_request.c ----
+ *
+ * Acquire, release and cancel: what is proposed at once, and what waits in the lock's queue. */
+
+/* True when a master gave the acquire its ticket. The key that proved it is no longer in force when
+ * the cell's key was rotated twice since; but what has the lock by now must be told so. */
+bool m_lock_genuine(struct master *m, const struct m_session *s, const struct acquire *a);
+/* Begins an acquire: it is proposed, put into the queue, or refused. */
+void m_lock_acquire(struct master *m, struct m_session *s, struct m_request *r);
+/* apply has found the lock busy for an acquire that may wait. */
+void m_lock_acquire_refused(struct master *m, struct m_session *s, struct m_request *r);
+/* Begins a release: it is proposed with the grants that follow from it. */
+void m_lock_release(struct master *m, struct m_session *s, struct m_request *r,
+                    const struct op_release *op);
+/* Begins a cancel: as a release. */
+void m_lock_cancel(struct master *m, struct m_session *s, struct m_request *r,
+                   const struct op_cancel *op);
+/* Begins an end_session of a client: it is proposed with the grants that follow from it. */
+void m_lock_end_session(struct master *m, struct m_session *s, struct m_request *r,
+                        const struct op_end_session *op);
+/* The entry that is being put together ends the session, or part of what it has left: adds the
+ * grants that follow. */
+void m_lock_session_ends(struct master *m, uint64_t session, enum session_end cause);
+/* That entry ends the node's lock-delay: adds the grants that follow. */
+void m_lock_delay_ends(struct master *m, uint64_t node);
+/* A release or cancel with this number was received, perhaps not for the first time: an earlier
+ * acquire of this name gets no lock any more. Returns true when it stood in the queue. */
+bool m_lock_withdraw(struct master *m, struct m_session *s, uint64_t number, uint64_t node,
+                     uint64_t owner, uint64_t acquisition);
+/* Answers the session's acquires that stand in queues and are not answered: its await bit is
+ * raised. */
+void m_lock_reply_queued(struct master *m, struct m_session *s);
+
+/* ---- lock_request.c: withdrawals ----
+ *
+ * Acquires that a cancel or a release has withdrawn. Each is remembered until its number is below
+ * the session's `below`: an acquire of a lower number that is received (again) after it must not
+ * take the lock any more. */
+
+struct withdrawal {
+	RB_ENTRY(withdrawal) link; /* by node, owner, acquisition */
+	TAILQ_ENTRY(withdrawal) entry;
+	uint64_t number; /* of the cancel or release */
+	uint64_t node, owner, acquisition;
+};
+
+RB_HEAD(withdrawal_tree, withdrawal);
+
+/* Those of one session. */
+struct withdrawals {
+	struct withdrawal_tree by_name;
+	TAILQ_HEAD(withdrawal_list, withdrawal) received; /* in the order of arrival */
+};
+
+/* Initializes those of a new session. */
+void m_withdrawals_init(struct withdrawals *w);
+/* Forgets those whose numbers are lower than `below`. */
+void m_withdrawals_forget(struct withdrawals *w, uint64_t below);
+
+/* ---- delay_timer.c ----
+ *
+ * The timers of lock-delays (Chubby, section 2.4). */
+
+/* A lock-delay that runs. */
+struct delay_timer {
+	RB_ENTRY(delay_timer) link;
+	uint64_t node, lock_generation, began;
+	mono_t end;
+	struct timer timer;
+};
+
+RB_HEAD(delay_tree, delay_timer);
+
+struct delay_timers {
+	struct delay_tree by_node;
+	uint64_t inherited; /* of earlier epochs those on nodes up to here run; UINT64_MAX: all */
+};
+
+/* Initializes the delays of a new master. */
+void m_delay_init(struct master *m);
+/* An epoch begins: all delays that stand in the tree are to run. */
+void m_delay_begin_epoch(struct master *m);
+/* Runs the delays of earlier epochs, as many as the step has time for. */
+void m_delay_inherit(struct master *m);
+/* A lock-delay has begun: `note` says on which node and how long it is. */
+void m_delay_begin(struct master *m, const struct tree_note *note);
+/* The lock-delay of the node, if any, does not run any more. */
+void m_delay_drop(struct master *m, uint64_t node);
+/* The timer of the node's lock-delay has expired. */
+void m_delay_timeout(struct master *m, uint64_t node);
+/* Whole seconds left of the node's lock-delay, rounded up; 1 while only its commit is missing. */
+int64_t m_delay_left_s(struct master *m, uint64_t node);
+/* Drops all delays: the mastership is lost. */
+void m_delay_clear(struct master *m);
 
 #endif

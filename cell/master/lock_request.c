@@ -1,8 +1,84 @@
 /* apply decides which acquire holds a lock; here it is only decided what is worth proposing. An
  * acquire that would overtake the waiters is put into the queue, and the log does not see it; when
  * a holder releases the lock, the grant to the next one goes into the same entry. */
+#include <stdlib.h>
+
+#include "cell/base/memory.h"
 #include "cell/base/must.h"
 #include "cell/master/internal.h"
+#include "cell/master/lock_queue.h"
+
+/* ---- withdrawal ---- */
+
+static int
+order(uint64_t a, uint64_t b)
+{
+	return a < b ? -1 : a > b;
+}
+
+static int
+withdrawal_compare(const struct withdrawal *a, const struct withdrawal *b)
+{
+	int by = order(a->node, b->node);
+
+	if (by == 0)
+		by = order(a->owner, b->owner);
+	return by != 0 ? by : order(a->acquisition, b->acquisition);
+}
+
+RB_GENERATE_INTERNAL(withdrawal_tree, withdrawal, link, withdrawal_compare,
+                     __attribute__((unused)) static)
+
+void
+m_withdrawals_init(struct withdrawals *w)
+{
+	TAILQ_INIT(&w->received);
+}
+
+/* The number of the first cancel or release that withdrew the acquire; 0: none has. */
+static uint64_t
+withdrawals_find(const struct withdrawals *w, uint64_t node, uint64_t owner, uint64_t acquisition)
+{
+	struct withdrawal like = {.node = node, .owner = owner, .acquisition = acquisition};
+	const struct withdrawal *found =
+	    RB_FIND(withdrawal_tree, (struct withdrawal_tree *)&w->by_name, &like);
+
+	return found != NULL ? found->number : 0;
+}
+
+/* Remembers a cancel or release of this number, unless one of this acquire is remembered. */
+static void
+withdrawals_add(struct withdrawals *w, uint64_t number, uint64_t node, uint64_t owner,
+                uint64_t acquisition)
+{
+	struct withdrawal *added;
+
+	must(number != 0);
+	if (withdrawals_find(w, node, owner, acquisition) != 0)
+		return;
+	added = memory_zero(1, sizeof *added);
+	added->number = number;
+	added->node = node;
+	added->owner = owner;
+	added->acquisition = acquisition;
+	must(RB_INSERT(withdrawal_tree, &w->by_name, added) == NULL);
+	TAILQ_INSERT_TAIL(&w->received, added, entry);
+}
+
+/* The order of arrival is the order of numbers but for a few, which are forgotten later. */
+void
+m_withdrawals_forget(struct withdrawals *w, uint64_t below)
+{
+	struct withdrawal *first;
+
+	while ((first = TAILQ_FIRST(&w->received)) != NULL && first->number < below) {
+		TAILQ_REMOVE(&w->received, first, entry);
+		RB_REMOVE(withdrawal_tree, &w->by_name, first);
+		free(first);
+	}
+}
+
+/* ---- requests ---- */
 
 static const struct bytes nothing;
 
@@ -20,7 +96,7 @@ is_withdrawn(const struct m_session *s, const struct m_request *r)
 	const struct acquire *a = &r->acquire;
 
 	return r->withdrawn ||
-	       m_withdrawals_find(&s->withdrawals, r->node, a->owner, a->acquisition) > r->number;
+	       withdrawals_find(&s->withdrawals, r->node, a->owner, a->acquisition) > r->number;
 }
 
 bool
@@ -29,7 +105,7 @@ m_lock_withdraw(struct master *m, struct m_session *s, uint64_t number, uint64_t
 {
 	struct waiter *w = m_waiter_find(m, node, s->id, owner, acquisition);
 
-	m_withdrawals_add(&s->withdrawals, number, node, owner, acquisition);
+	withdrawals_add(&s->withdrawals, number, node, owner, acquisition);
 	m_request_withdraw(s, number, node, owner, acquisition);
 	if (w == NULL)
 		return false;
@@ -153,20 +229,6 @@ m_lock_acquire_refused(struct master *m, struct m_session *s, struct m_request *
 	enqueue(m, s, r, held);
 }
 
-/* A lock that is busy in the applied tree is busy, unless a release of this session is proposed:
- * then apply decides. An acquire that may not wait is refused under the master's lease. */
-static void
-acquire_busy(struct master *m, struct m_session *s, struct m_request *r, enum lock_mode held,
-             bool others_wait)
-{
-	if (!others_wait && m_request_behind_command(s, r))
-		propose_alone(m, s, r);
-	else if (r->acquire.wait)
-		enqueue(m, s, r, held);
-	else
-		m_request_reply(m, s, r, RC_BUSY_LOCK, nothing);
-}
-
 static void
 acquire_new(struct master *m, struct m_session *s, struct m_request *r)
 {
@@ -181,10 +243,19 @@ acquire_new(struct master *m, struct m_session *s, struct m_request *r)
 	 * one with an earlier ticket may be in flight, and be refused as busy. */
 	others_wait |= held == LOCK_NONE && m_barrier_keeps(m, a->node);
 	others_wait |= a->ticket.epoch != m->epoch;
-	if (rc == RC_BUSY_LOCK || (rc == RC_OK && others_wait))
-		acquire_busy(m, s, r, held, others_wait);
-	else
+	if (rc == RC_BUSY_LOCK || (rc == RC_OK && others_wait)) {
+		/* A lock that is busy in the applied tree is busy, unless a release of this session
+		 * is proposed: then apply decides. An acquire that may not wait is refused under
+		 * the master's lease. */
+		if (!others_wait && m_request_behind_command(s, r))
+			propose_alone(m, s, r);
+		else if (r->acquire.wait)
+			enqueue(m, s, r, held);
+		else
+			m_request_reply(m, s, r, RC_BUSY_LOCK, nothing);
+	} else {
 		propose_alone(m, s, r);
+	}
 	m_queue_touch(m, node);
 }
 
@@ -197,7 +268,7 @@ is_reused(struct master *m, struct m_session *s, const struct m_request *r)
 	const struct acquire *a = &r->acquire;
 	const struct waiter *w = m_waiter_find(m, a->node, s->id, a->owner, a->acquisition);
 	const uint64_t withdrawn =
-	    m_withdrawals_find(&s->withdrawals, a->node, a->owner, a->acquisition);
+	    withdrawals_find(&s->withdrawals, a->node, a->owner, a->acquisition);
 	struct result_acquired had;
 	enum lock_mode held;
 
@@ -269,14 +340,12 @@ m_lock_acquire(struct master *m, struct m_session *s, struct m_request *r)
 		refuse(m, s, r, RC_PERM, "no master gave it this ticket");
 	else if (is_withdrawn(s, r))
 		refuse(m, s, r, RC_INTR, "it was given up");
+	else if (!is_permitted(m, s, r))
+		refuse(m, s, r, RC_ACCES, "its subject has not the right to write");
 	else if (is_reused(m, s, r))
 		refuse(m, s, r, RC_INVAL, "its number was used before");
-	else if (reply_if_queued(m, s, r))
-		return;
-	else if (is_permitted(m, s, r))
+	else if (!reply_if_queued(m, s, r))
 		acquire_in_place(m, s, r);
-	else
-		refuse(m, s, r, RC_ACCES, "its subject has not the right to write");
 }
 
 /* ---- release and cancel ---- */

@@ -32,7 +32,6 @@ master_new(const struct master_config *config, const struct tree *tree)
 	m_barrier_init(m);
 	m_delay_init(m);
 	m_lowered_init(m);
-	m_mark_init(m);
 	m_event_init(m);
 	return m;
 }
@@ -40,7 +39,6 @@ master_new(const struct master_config *config, const struct tree *tree)
 void
 master_set_keys(struct master *m, const struct master_keys *keys)
 {
-	must(keys->n > 0);
 	m->config.keys = *keys;
 	m_ticket_set_keys(m);
 }
@@ -54,10 +52,10 @@ clear(struct master *m)
 	m_proposals_clear(m);
 	m_end_clear(m);
 	m_removed_clear(m);
+	m_purge_clear(m);
 	gate_clear(&m->gate);
 	m_delay_clear(m);
 	m_lowered_end(m);
-	m_mark_clear(m);
 	must(RB_EMPTY(&m->queues.by_node) && RB_EMPTY(&m->queues.waiters));
 	must(RB_EMPTY(&m->watches.nodes) && TAILQ_EMPTY(&m->events.waiting));
 	must(TAILQ_EMPTY(&m->queues.touched) && RB_EMPTY(&m->timers.by_time));
@@ -123,9 +121,7 @@ static bool
 has_parked(const struct master *m)
 {
 	return !TAILQ_EMPTY(&m->order.runnable) || !TAILQ_EMPTY(&m->order.behind_barrier) ||
-	       !TAILQ_EMPTY(&m->order.without_lease) || !TAILQ_EMPTY(&m->order.at_gate) ||
-	       !TAILQ_EMPTY(&m->mark.opens) || !TAILQ_EMPTY(&m->mark.asking) ||
-	       !TAILQ_EMPTY(&m->mark.behind);
+	       !TAILQ_EMPTY(&m->order.without_lease) || !TAILQ_EMPTY(&m->order.at_gate);
 }
 
 /* Is there more that can be done now? */
@@ -134,52 +130,40 @@ has_more(struct master *m)
 {
 	if (inherits(m) || m->removed.due || !TAILQ_EMPTY(&m->events.waiting))
 		return true;
-	if (m->mark.state == MARK_ASKING && m_mark_asks(m))
-		return true;
 	if (!m->barrier.stands &&
 	    (!TAILQ_EMPTY(&m->opening.parked) || !TAILQ_EMPTY(&m->ending.due) ||
-	     (m->ending.unfinished && m_end_has_more(m))))
+	     (m->ending.unfinished && m_end_has_more(m)) || m_purge_is_due(m)))
 		return true;
 	return (has_parked(m) && m_order_next(m) != NULL) || !TAILQ_EMPTY(&m->queues.touched);
-}
-
-/* A new master does not know what its predecessor promised: every session gets a whole lease before
- * it may expire, and every lock-delay runs from its start. */
-static void
-inherit(struct master *m)
-{
-	if (!m_session_all_inherited(m)) {
-		m_session_inherit(m);
-		if (m_session_all_inherited(m))
-			m_barrier_counted(m);
-	}
-	m_delay_inherit(m);
-}
-
-/* The parts that wait until the barrier has fallen. */
-static void
-run_behind_barrier(struct master *m)
-{
-	if (!TAILQ_EMPTY(&m->opening.parked))
-		m_opening_run(m);
-	if (!TAILQ_EMPTY(&m->ending.due))
-		m_end_run(m);
-	if (m->ending.unfinished && m_end_has_more(m))
-		m_end_finish(m);
 }
 
 /* A part is called only if something waits for it. */
 void
 m_step_end(struct master *m)
 {
-	if (inherits(m))
-		inherit(m);
+	if (inherits(m)) {
+		/* A new master does not know what its predecessor promised: every session gets a
+		 * whole lease before it may expire, and every lock-delay runs from its start. */
+		if (!m_session_all_inherited(m)) {
+			m_session_inherit(m);
+			if (m_session_all_inherited(m))
+				m_barrier_counted(m);
+		}
+		m_delay_inherit(m);
+	}
 	if (m->removed.due)
 		m_removed_run(m);
-	if (!m->barrier.stands)
-		run_behind_barrier(m);
-	if (m->mark.state == MARK_ASKING)
-		m_mark_run(m);
+	if (!m->barrier.stands) {
+		/* The parts that wait until the barrier has fallen. */
+		if (!TAILQ_EMPTY(&m->opening.parked))
+			m_opening_run(m);
+		if (!TAILQ_EMPTY(&m->ending.due))
+			m_end_run(m);
+		if (m->ending.unfinished && m_end_has_more(m))
+			m_end_finish(m);
+		if (m_purge_is_due(m))
+			m_purge_run(m);
+	}
 	if (has_parked(m))
 		m_request_run(m);
 	if (!TAILQ_EMPTY(&m->queues.touched))
@@ -207,7 +191,7 @@ m_step_end(struct master *m)
 void
 master_begin(struct master *m, struct master_clock c, uint64_t epoch, struct master_update *u)
 {
-	must(!m->serving && epoch != 0);
+	must(!m->serving && epoch != 0 && m->config.keys.n > 0);
 	m->serving = true;
 	m->epoch = epoch;
 	m->applied = tree_applied(m->tree);
@@ -273,9 +257,6 @@ dispatch(struct master *m, struct m_connection *c, const struct message *message
 	case MSG_dropped:
 		m_cache_receive(m, c, &message->dropped);
 		return;
-	case MSG_opens:
-		m_mark_receive(m, c, &message->opens);
-		return;
 	case MSG_watch:
 		m_watch_receive(m, c, &message->watch);
 		return;
@@ -308,7 +289,7 @@ master_frame(struct master *m, struct master_clock clock, uint64_t conn, struct 
 		return;
 	m_step_begin(m, clock, u);
 	if (c->principal.len == 0)
-		m_connection_deny(m, c);
+		m_connection_deny(m, c, RC_PERM);
 	else if (wire_get_frame(frame, &message) == RC_OK)
 		dispatch(m, c, &message);
 	else
@@ -379,6 +360,8 @@ own_applied(struct master *m, const struct tree_answer *answer)
 		m_lengthened_settled(m);
 	else if (answer->op == OP_finish_session)
 		m_end_finished(m);
+	else if (answer->op == OP_purge_name)
+		m_purge_applied(m);
 	else if (answer->op == OP_end_session && answer->rc != RC_OK)
 		m_end_refused(m, own->session);
 	free(own);
@@ -406,6 +389,19 @@ noted(struct master *m, const struct tree_note *note)
 		return;
 	case TREE_PRINCIPAL_REMOVED:
 		m_removed_note(m, note);
+		m_queue_judge_all(m);
+		return;
+	case TREE_NODE_CHANGED:
+	case TREE_NODE_CREATED:
+	case TREE_NODE_DELETED:
+		/* Rights depend on the files in /acl, and on those of them that a node names: a
+		 * change of its names is none of its contents. */
+		if (RB_EMPTY(&m->queues.by_node))
+			return;
+		if (note->parent == NODE_ACL)
+			m_queue_judge_all(m);
+		else if (note->kind == TREE_NODE_CHANGED && note->generation == 0)
+			m_queue_judge(m, note->node);
 		return;
 	default:
 		return;
@@ -443,10 +439,6 @@ timer_expired(struct master *m, struct timer *a)
 	}
 	if (a->kind == TIMER_IDLE) {
 		m_await_timeout(m);
-		return;
-	}
-	if (a->kind == TIMER_MARK) {
-		m_mark_timeout(m);
 		return;
 	}
 	if (a->kind == TIMER_DELAY) {

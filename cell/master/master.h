@@ -1,5 +1,5 @@
 /* The master's volatile state: leases, queues of locks, requests in flight. After a fail-over it is
- * built anew from the tree and from the messages of clients.
+ * built again from the tree and from the messages of clients.
  *
  * The master does not call paxos: a step returns the proposals, and the replica calls
  * master_applied with each applied entry. Connections are known to it on every replica; everything
@@ -9,7 +9,6 @@
 
 #include "cell/base/mono.h"
 #include "cell/base/trace.h"
-#include "cell/master/principal_usage.h"
 #include "cell/tree/tree.h"
 
 struct master;
@@ -18,26 +17,25 @@ struct master;
  * signs; what any of them has signed is genuine. */
 struct master_keys {
 	uint8_t secret[2][64];
-	int n;
-	bool incomplete; /* this replica still lacks one that others may have signed with */
-	uint64_t since;  /* index of the entry that put them in force; 0: none has, or this
-	                  * replica lacks one */
+	int n;           /* 0: this replica has none yet, and can't become master */
+	bool incomplete; /* it still lacks one that others may have signed with */
+	uint64_t since;  /* index of the entry that put them in force; 0: none has */
 };
 
 struct master_config {
-	const char *cell;        /* its name; kept, not copied */
-	uint8_t replica;         /* of this replica, sent to clients; filled in by replica_new */
-	int drift_permille;      /* by which clocks may differ in rate; default 10 */
-	struct master_keys keys; /* one at least */
-	size_t step_work;        /* that a step does, about in bytes; 0: the default */
-	unsigned keepalives;     /* a second; above it session leases are longer; 0: the default */
-	struct trace *trace;     /* the caller's sink of verdicts; NULL: none */
+	const char *cell;   /* its name; kept, not copied */
+	uint8_t replica;    /* of this replica, sent to clients; filled in by replica_new */
+	int drift_permille; /* by which clocks may differ in rate; default 10 */
+	struct master_keys keys;
+	size_t step_work;    /* that a step does, about in bytes; 0: the default */
+	unsigned keepalives; /* a second; above it session leases are longer; 0: the default */
+	struct trace *trace; /* the caller's sink of verdicts; NULL: none */
 };
 
 /* A master that does not serve. The config is copied, but for the name in it. `tree` is the
  * replica's: it is read here and never changed, and has to outlive the master. */
 struct master *master_new(const struct master_config *config, const struct tree *tree);
-/* The signing keys from here on, one at least. */
+/* The signing keys from here on; one at least while it serves. */
 void master_set_keys(struct master *m, const struct master_keys *keys);
 /* Frees the master, in whatever state. */
 void master_free(struct master *m);
@@ -107,8 +105,12 @@ bool master_principal(struct master *m, uint64_t conn, struct tree_principal *pr
 /* True if the client on the connection has the key of a member: it is an operator on the host of a
  * replica. */
 bool master_of_member(struct master *m, uint64_t conn);
+/* True if a session is open on the connection. */
+bool master_has_session(struct master *m, uint64_t conn);
 /* The number of requests without a reply of all sessions of the connection's principal. */
 size_t master_under_way(struct master *m, uint64_t conn);
+enum { USAGE_LIMITS = 4 }; /* that a principal has, beside the limits of each session */
+
 /* How near the limits of principals are (m_usage_limits): of the nearest ones, if the connection is
  * an administrator's, or else of its own. */
 void master_usage(struct master *m, uint64_t conn, struct limit_row rows[USAGE_LIMITS]);
@@ -118,6 +120,14 @@ void master_principal_removed(struct master *m, struct bytes principal, struct m
  * `keep_delay`. False when there is no such session. */
 bool master_destroy_session(struct master *m, struct master_clock c, uint64_t session,
                             bool keep_delay, struct master_update *u);
+/* The same for all sessions that the principal has; returns the highest id of them, 0 if it has
+ * none. */
+uint64_t master_destroy_sessions(struct master *m, struct master_clock c, struct bytes principal,
+                                 bool keep_delay, struct master_update *u);
+/* Begins to take the principal's name out of the ACL files, unless another name is under way; a
+ * next master does not go on with it. */
+void master_purge_name(struct master *m, struct master_clock c, struct bytes principal,
+                       struct master_update *u);
 /* An entry behind the epoch's own was applied: called after each tree_apply, in order. */
 void master_applied(struct master *m, struct master_clock c, uint64_t index,
                     const struct tree_outcome *outcome, struct master_update *u);

@@ -132,6 +132,14 @@ master_of_member(struct master *m, uint64_t conn)
 	return c != NULL && c->principal.len == 0 && tree_has_member_key(m->tree, c->key);
 }
 
+bool
+master_has_session(struct master *m, uint64_t conn)
+{
+	const struct m_connection *c = m_connection_find(m, conn);
+
+	return c != NULL && c->session != NULL;
+}
+
 size_t
 master_under_way(struct master *m, uint64_t conn)
 {
@@ -217,10 +225,9 @@ m_connection_breach(struct master *m, struct m_connection *c, const char *why)
 }
 
 void
-m_connection_deny(struct master *m, struct m_connection *c)
+m_connection_deny(struct master *m, struct m_connection *c, enum rc rc)
 {
-	m_connection_send(m, c, &(struct message){.code = MSG_denied, .denied.rc = RC_PERM});
-	M_TRACE(m, "connection %" PRIu64 " is closed: the key of a member is no principal's",
-	        c->id);
+	m_connection_send(m, c, &(struct message){.code = MSG_denied, .denied.rc = (uint8_t)rc});
+	M_TRACE(m, "connection %" PRIu64 " is denied: %s", c->id, rc_name(rc));
 	m_connection_close(m, c);
 }

@@ -5,7 +5,7 @@
 #define SPREAD span_ms(1) /* by which the answers to sessions are apart, in the mean */
 
 enum {
-	BURST = 64,    /* so many answers at once are no burden */
+	BURST = 64,    /* this number of answers at once is no burden */
 	NEXT_PART = 8, /* of a later hold no more than the eighth part is left to chance */
 };
 
@@ -37,7 +37,8 @@ m_keepalive_answer(struct master *m, struct m_session *s)
 	                        .lease_ms = (uint32_t)(span_to_ms(held) + span_to_ms(m_lease(m))),
 	                        .held_ms = (uint32_t)span_to_ms(held),
 	                        .generation = s->cache.generation,
-	                        .grace_ms = (uint32_t)tree_setting(m->tree, SETTING_grace)},
+	                        .grace_ms = (uint32_t)tree_setting(m->tree, SETTING_grace),
+	                        .scarce = tree_is_scarce(m->tree)},
 	};
 
 	must(s->keepalive.held && s->connection != NULL);
@@ -85,48 +86,42 @@ answer_at(const struct master *m, const struct m_session *s, const struct msg_ke
 	return mono_add(m->now, spread(m, s, msg->sequence, hold));
 }
 
-static void
-keepalive_hold(struct master *m, struct m_session *s, const struct msg_keepalive *msg)
-{
-	s->keepalive.held = true;
-	s->keepalive.since = s->keepalive.last = m->now;
-	s->keepalive.sequence = msg->sequence;
-	s->keepalive.answer_at = answer_at(m, s, msg);
-	s->connection->keepalive.spread = s->connection->keepalive.greeted;
-	if (s->ending.proposed)
-		return;
-	m_lease_extend(m, s);
-	if (m->has_lease && mono_reached(m->now, s->keepalive.answer_at))
-		m_keepalive_answer(m, s);
-}
-
-/* The session of the connection has just ended. */
-static void
-keepalive_too_late(struct master *m, struct m_connection *c, const struct msg_keepalive *msg)
-{
-	struct message reply = {
-	    .code = MSG_keepalive_reply,
-	    .keepalive_reply = {.rc = RC_NO_SESSION, .epoch = m->epoch, .sequence = msg->sequence},
-	};
-
-	m_connection_send(m, c, &reply);
-}
-
 void
 m_keepalive_receive(struct master *m, struct m_connection *c, const struct msg_keepalive *msg)
 {
-	if (c->session == NULL && msg->session != 0 && c->ended == msg->session)
-		keepalive_too_late(m, c, msg);
-	else if (c->session == NULL && c->left)
+	struct m_session *s = c->session;
+
+	if (s == NULL && msg->session != 0 && c->ended == msg->session) {
+		/* The session of the connection has just ended. */
+		struct message reply = {
+		    .code = MSG_keepalive_reply,
+		    .keepalive_reply = {.rc = RC_NO_SESSION,
+		                        .epoch = m->epoch,
+		                        .sequence = msg->sequence},
+		};
+
+		m_connection_send(m, c, &reply);
+	} else if (s == NULL && c->left)
 		return;
-	else if (c->session == NULL || c->session->id != msg->session)
+	else if (s == NULL || s->id != msg->session)
 		m_connection_breach(m, c, "a KeepAlive for a session that it does not have");
 	else if (msg->sequence > c->keepalive.sequence &&
-	         (msg->epoch != m->epoch || m_event_heard(m, c->session, msg->heard))) {
+	         (msg->epoch != m->epoch || m_event_heard(m, s, msg->heard))) {
 		c->keepalive.sequence = msg->sequence;
-		m_cache_show(m, c->session, msg->generation);
-		m_cache_want(c->session, msg->generation != 0);
-		keepalive_hold(m, c->session, msg);
+		if (msg->generation != 0)
+			m_cache_want(m, s, msg->generation);
+		else
+			m_cache_want_no_more(s);
+		s->keepalive.held = true;
+		s->keepalive.since = s->keepalive.last = m->now;
+		s->keepalive.sequence = msg->sequence;
+		s->keepalive.answer_at = answer_at(m, s, msg);
+		c->keepalive.spread = c->keepalive.greeted;
+		if (s->ending.proposed)
+			return;
+		m_lease_extend(m, s);
+		if (m->has_lease && mono_reached(m->now, s->keepalive.answer_at))
+			m_keepalive_answer(m, s);
 	}
 }
 

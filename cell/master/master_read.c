@@ -12,18 +12,6 @@ delay_left_s(struct master *m, uint64_t node, enum lock_state state)
 }
 
 static void
-put_lock(struct master *m, uint64_t node, struct bytes raw, struct buffer *to)
-{
-	const struct lock_queue *q = m_queue_find(m, node);
-	struct result result;
-
-	must(wire_get_result(RESULT_lock, raw, &result) == RC_OK);
-	result.lock.waiters = q != NULL ? q->n : 0;
-	result.lock.delay_left_s = delay_left_s(m, node, result.lock.state);
-	wire_put_result(to, &result);
-}
-
-static void
 put_sequencer(struct master *m, struct bytes raw, struct buffer *to)
 {
 	struct buffer text = BUFFER(LIMIT_SEQUENCER);
@@ -57,9 +45,15 @@ put_queue(struct master *m, struct bytes raw, struct buffer *to)
 static void
 put_read(struct master *m, const struct op *op, struct bytes raw, struct buffer *to)
 {
-	if (op->code == OP_get_lock)
-		put_lock(m, op->get_lock.node, raw, to);
-	else if (op->code == OP_get_sequencer)
+	if (op->code == OP_get_lock) {
+		const struct lock_queue *q = m_queue_find(m, op->get_lock.node);
+		struct result result;
+
+		must(wire_get_result(RESULT_lock, raw, &result) == RC_OK);
+		result.lock.waiters = q != NULL ? q->n : 0;
+		result.lock.delay_left_s = delay_left_s(m, op->get_lock.node, result.lock.state);
+		wire_put_result(to, &result);
+	} else if (op->code == OP_get_sequencer)
 		put_sequencer(m, raw, to);
 	else
 		put_queue(m, raw, to);
@@ -164,12 +158,6 @@ m_read_check(struct master *m, const struct m_connection *c, const struct msg_ch
 
 /* ---- the answer ---- */
 
-static bool
-is_completed_here(enum op_code code)
-{
-	return code == OP_get_lock || code == OP_get_sequencer || code == OP_get_queue;
-}
-
 static enum rc
 complete(struct master *m, const struct requester *who, const struct op *op, struct buffer *result)
 {
@@ -199,7 +187,7 @@ m_read_answer(struct master *m, const struct requester *who, const struct guard 
 	if (op->code == OP_get_queue && op->get_queue.next &&
 	    next_lock(m, op->get_queue.node, &queue.get_queue.node))
 		op = &queue;
-	if (is_completed_here(op->code))
+	if (op->code == OP_get_lock || op->code == OP_get_sequencer || op->code == OP_get_queue)
 		return complete(m, who, op, result);
 	return tree_read(m->tree, who, m->wall_ns, op, result);
 }

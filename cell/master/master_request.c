@@ -5,7 +5,7 @@
 #include "cell/base/memory.h"
 #include "cell/base/must.h"
 #include "cell/base/principal.h"
-#include "cell/master/request_proof.h"
+#include "cell/master/master_request.h"
 #include "cell/master/internal.h"
 
 static int
@@ -97,8 +97,6 @@ request_free(struct master *m, struct m_session *s, struct m_request *r)
 	s->requests.window[r->slot] -= r->op.len;
 	m_usage_drop_request(s, r->op.len);
 	m_order_forget(s, r);
-	if (r->code == OP_make_ephemeral)
-		m_mark_forget(m, r);
 	if (r->pass != NULL)
 		gate_abandon(&m->gate, r->pass);
 	if (r->parked)
@@ -121,15 +119,6 @@ forget_answered(struct m_session *s, uint64_t below)
 		TAILQ_REMOVE(&s->requests.answered, a, entry);
 		free(a);
 	}
-}
-
-static void
-note_answered(struct m_session *s, uint64_t number)
-{
-	struct carried_answer *a = memory_zero(1, sizeof *a);
-
-	a->number = number;
-	TAILQ_INSERT_TAIL(&s->requests.answered, a, entry);
 }
 
 static bool
@@ -237,8 +226,12 @@ reply_with_leave(struct master *m, struct m_session *s, struct m_request *r, enu
 
 	if (s->connection != NULL)
 		m_connection_send(m, s->connection, &reply);
-	if (r->carried)
-		note_answered(s, r->number);
+	if (r->carried) {
+		struct carried_answer *a = memory_zero(1, sizeof *a);
+
+		a->number = r->number;
+		TAILQ_INSERT_TAIL(&s->requests.answered, a, entry);
+	}
 	if (!TAILQ_EMPTY(&r->order.behind))
 		m_order_wake(m, r);
 	request_free(m, s, r);
@@ -266,21 +259,16 @@ read_is_cachable(const struct op *op, enum rc rc)
 	return rc == RC_OK && (op->code == OP_get_attr || op->code == OP_get_contents);
 }
 
-static uint64_t
-read_leave(struct master *m, struct m_session *s, const struct m_request *r, const struct op *op,
-           enum rc rc)
-{
-	return read_is_cachable(op, rc) ? m_cache_leave(m, s, r, r->footprint.keys, r->footprint.n)
-	                                : 0;
-}
-
+/* An ephemeral directory goes with its last name: there is no name in it any more, not even an
+ * absent one. */
 static bool
-command_is_cachable(const struct tree_answer *answer)
+command_is_cachable(const struct master *m, const struct m_request *r,
+                    const struct tree_answer *answer)
 {
 	if (answer->rc != RC_OK || answer->replayed)
 		return false;
 	return answer->kind == RESULT_attr || answer->kind == RESULT_created ||
-	       answer->op == OP_delete;
+	       (answer->op == OP_delete && tree_has_node(m->tree, r->node));
 }
 
 /* The answer to a command shows its node as it is now; that to a create or a delete, what the name
@@ -292,7 +280,7 @@ command_leave(struct master *m, struct m_session *s, const struct m_request *r,
 	uint64_t keys[3] = {r->node, KEY_RIGHTS};
 	size_t n = 2;
 
-	if (r->generation == 0 || !command_is_cachable(answer))
+	if (r->generation == 0 || !command_is_cachable(m, r, answer))
 		return 0;
 	if (answer->kind == RESULT_created)
 		keys[n++] = answer->shows;
@@ -310,7 +298,10 @@ begin_read(struct master *m, struct m_session *s, struct m_request *r, const str
 
 	must(!result.failed);
 	shown = show(r, rc, rc == RC_OK ? buffer_view(&result) : (struct bytes){NULL, 0});
-	reply_with_leave(m, s, r, rc, &shown, read_leave(m, s, r, op, rc));
+	reply_with_leave(m, s, r, rc, &shown,
+	                 read_is_cachable(op, rc)
+	                     ? m_cache_leave(m, s, r, r->footprint.keys, r->footprint.n)
+	                     : 0);
 	buffer_free(&result);
 }
 
@@ -329,8 +320,6 @@ begin(struct master *m, struct m_session *s, struct m_request *r, const struct o
 		m_lock_release(m, s, r, &op->release);
 	} else if (op->code == OP_cancel) {
 		m_lock_cancel(m, s, r, &op->cancel);
-	} else if (op->code == OP_make_ephemeral) {
-		m_mark_propose(m, s, r);
 	} else if (op->code == OP_end_session) {
 		m_lock_end_session(m, s, r, &op->end_session);
 	} else {
@@ -347,42 +336,6 @@ retain(struct m_request *r)
 	r->parked = true;
 }
 
-static void
-park(struct master *m, struct m_session *s, struct m_request *r, struct request_list *list)
-{
-	M_TRACE(m, "request %" PRIu64 ".%" PRIu64 " waits for %s", s->id, r->number,
-	        m_order_wait_name(m, list));
-	retain(r);
-	m_order_claim(s, r);
-	m_order_wait(r, list);
-}
-
-/* Begins a request that was parked. One that may have to begin again stays parked until it is
- * applied. */
-static void
-unpark(struct master *m, struct m_session *s, struct m_request *r, const struct op *op)
-{
-	struct bytes op_bytes = r->op;
-
-	if (m_admission_revocable(r)) {
-		begin(m, s, r, op);
-		return;
-	}
-	r->parked = false;
-	m_order_claim(s, r);
-	m_order_wake(m, r);
-	begin(m, s, r, op);
-	free((void *)op_bytes.data);
-}
-
-/* While the read was parked, the name that it looks up may have been given to another node. */
-static void
-renew_footprint(struct master *m, struct m_request *r, const struct op *op)
-{
-	footprint_free(&r->footprint);
-	tree_read_footprint(m->tree, op, r->node, &r->footprint);
-}
-
 void
 m_request_run(struct master *m)
 {
@@ -396,13 +349,29 @@ m_request_run(struct master *m)
 		if (r->pass != NULL)
 			gate_take(r->pass);
 		must(r->parked && wire_get_op(r->op, &op) == RC_OK);
-		if (r->read)
-			renew_footprint(m, r, &op);
+		if (r->read) {
+			/* While the read was parked, the name that it looks up may have been given
+			 * to another node. */
+			footprint_free(&r->footprint);
+			tree_read_footprint(m->tree, &op, r->node, &r->footprint);
+		}
 		list = m_order_wait_list(m, r->session, r, &op);
 		if (list != NULL)
 			m_order_wait(r, list);
-		else
-			unpark(m, r->session, r, &op);
+		else {
+			/* One that may have to begin again stays parked until it is applied. */
+			struct bytes op_bytes = r->op;
+			const bool may_begin_again = m_admission_revocable(r);
+
+			if (!may_begin_again) {
+				r->parked = false;
+				m_order_claim(r->session, r);
+				m_order_wake(m, r);
+			}
+			begin(m, r->session, r, &op);
+			if (!may_begin_again)
+				free((void *)op_bytes.data);
+		}
 	}
 }
 
@@ -413,8 +382,6 @@ m_request_applied(struct master *m, const struct tree_answer *answer)
 	struct m_request *r = s != NULL ? request_find(s, answer->number) : NULL;
 	struct shown shown;
 
-	if (answer->op == OP_make_ephemeral)
-		m_mark_applied(m, answer);
 	if (m_admission_applied(m, r, answer)) {
 		m_order_wait(r, &m->order.runnable);
 		return;
@@ -462,18 +429,9 @@ breach_of(const struct m_session *s, const struct msg_request *msg, struct recei
 		return "a request for an impossible user";
 	if (wire_op_class(op->code) == OP_CLASS_MASTER)
 		return "an operation that only a master proposes";
-	if (op->code == OP_make_ephemeral && op->make_ephemeral.openers.count > 0)
-		return "opens of other sessions";
 	if (op->code == OP_end_session && !end_session_allowed(s, &op->end_session))
 		return "the end of a session that is not its own";
 	return NULL;
-}
-
-/* Is there a slot for one more request? A client that keeps to the limits is never refused. */
-static bool
-slot_free(const struct m_session *s, enum slot_kind slot)
-{
-	return s->requests.slots[slot] < (slot == SLOT_URGENT ? LIMIT_URGENT : LIMIT_IN_FLIGHT);
 }
 
 static bool
@@ -482,17 +440,6 @@ window_free(const struct m_session *s, enum slot_kind slot, size_t bytes)
 	const size_t taken = s->requests.window[slot];
 
 	return taken <= LIMIT_WINDOW && bytes <= LIMIT_WINDOW - taken;
-}
-
-static void
-refuse(struct master *m, const struct m_connection *c, uint64_t number, enum rc rc)
-{
-	struct message reply = {
-	    .code = MSG_reply,
-	    .reply = {.number = number, .rc = (uint8_t)rc, .index = m->applied},
-	};
-
-	m_connection_send(m, c, &reply);
 }
 
 /* A cancel or release withdraws its acquire each time that it is received: the acquire may have
@@ -527,7 +474,9 @@ receive(struct master *m, struct m_connection *c, struct m_session *s, const str
 	}
 	if (was_answered(s, msg->number))
 		return;
-	if (!slot_free(s, in->slot)) {
+	/* A client that keeps to the limits is never refused. */
+	if (s->requests.slots[in->slot] >=
+	    (in->slot == SLOT_URGENT ? LIMIT_URGENT : LIMIT_IN_FLIGHT)) {
 		m_connection_breach(m, c, "too many requests in flight");
 		return;
 	}
@@ -543,7 +492,11 @@ receive(struct master *m, struct m_connection *c, struct m_session *s, const str
 	list = m_order_wait_list(m, s, r, op);
 	if (list != NULL) {
 		note_withdrawal(m, s, msg->number, op);
-		park(m, s, r, list);
+		M_TRACE(m, "request %" PRIu64 ".%" PRIu64 " waits for %s", s->id, r->number,
+		        m_order_wait_name(m, list));
+		retain(r);
+		m_order_claim(s, r);
+		m_order_wait(r, list);
 		return;
 	}
 	if (m_admission_revocable(r))
@@ -588,11 +541,18 @@ m_request_receive(struct master *m, struct m_connection *c, const struct msg_req
 	why = breach_of(s, msg, &in);
 	if (why != NULL)
 		m_connection_breach(m, c, why);
-	else if (msg->epoch != m->epoch)
-		refuse(m, c, msg->number, RC_OLD_EPOCH);
-	else {
-		if (msg->generation > s->cache.generation)
-			m_cache_show(m, s, msg->generation);
+	else if (msg->epoch != m->epoch) {
+		struct message reply = {
+		    .code = MSG_reply,
+		    .reply = {.number = msg->number,
+		              .rc = (uint8_t)RC_OLD_EPOCH,
+		              .index = m->applied},
+		};
+
+		m_connection_send(m, c, &reply);
+	} else {
+		if (msg->generation != 0)
+			m_cache_want(m, s, msg->generation);
 		receive_shown(m, c, &in);
 	}
 }

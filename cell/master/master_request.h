@@ -1,14 +1,125 @@
-/* Requests that are not answered. Each takes effect once, those on one node in the order of their
- * numbers (order.h). */
+/* Requests: their order, what they prove, and their answers. */
 #ifndef LSFS_MASTER_MASTER_REQUEST_H
 #define LSFS_MASTER_MASTER_REQUEST_H
 
+#include <bsd/sys/queue.h>
 #include <bsd/sys/tree.h>
-#include "cell/master/order.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "cell/base/bytes.h"
+#include "cell/base/limit.h"
 #include "cell/tree/tree.h"
 #include "cell/wire/codec.h"
 
 struct m_connection;
+struct m_request;
+struct m_session;
+struct master;
+struct op;
+struct requester;
+
+/* ---- order.c ----
+ *
+ * The order of a session's requests: which of them may begin, and which wait behind what. */
+
+TAILQ_HEAD(request_list, m_request);
+
+/* An unanswered command and one of the keys that it touches. */
+struct claim {
+	RB_ENTRY(claim) link; /* by key, number */
+	uint64_t key, number;
+	struct m_request *request;
+};
+
+RB_HEAD(claim_tree, claim);
+
+struct claim_list {
+	struct claim *claims;
+	size_t n;
+};
+
+struct request_order {
+	struct claim_list claims;         /* in the session's tree `parked` or `begun` */
+	struct claim_list claims_ordered; /* in its tree `ordered` */
+	struct request_list behind;       /* the requests that wait behind this one */
+	struct request_list *list;        /* in which this one waits; NULL: in none */
+	TAILQ_ENTRY(m_request) entry;
+};
+
+/* The claims of a session's commands. */
+struct session_order {
+	struct claim_tree parked;  /* of those that have not begun */
+	struct claim_tree begun;   /* of those that have */
+	struct claim_tree ordered; /* of ordered ones, begun or not */
+};
+
+struct orders {
+	struct request_list runnable;       /* parked requests that may be able to begin now */
+	struct request_list behind_barrier; /* that wait until the barrier falls */
+	struct request_list without_lease;  /* that wait for the master's own lease */
+	struct request_list at_gate;        /* that wait until the gate lets them pass */
+};
+
+/* Initializes the lists of a new master. */
+void m_order_init(struct master *m);
+/* True when an earlier command of the session, begun and not answered, touches what `r` touches. */
+bool m_request_behind_command(const struct m_session *s, const struct m_request *r);
+/* The list in which the request has to wait; NULL: it may begin. */
+struct request_list *m_order_wait_list(struct master *m, struct m_session *s, struct m_request *r,
+                                       const struct op *op);
+/* That for which the requests of the list wait, for people. */
+const char *m_order_wait_name(const struct master *m, const struct request_list *list);
+/* The command was parked, or begins: it claims the keys of its footprint accordingly. */
+void m_order_claim(struct m_session *s, struct m_request *r);
+/* Puts the request, which waits nowhere, at the end of the list. */
+void m_order_wait(struct m_request *r, struct request_list *list);
+/* Takes the request out of the list in which it waits, if any. */
+void m_order_leave(struct m_request *r);
+/* The requests behind this one are looked at again: it has begun, or is answered. */
+void m_order_wake(struct master *m, struct m_request *r);
+/* A parked request that may be able to begin now; NULL: there is none. */
+struct m_request *m_order_next(struct master *m);
+/* Takes the request out of everything here, and frees its claims and its footprint. */
+void m_order_forget(struct m_session *s, struct m_request *r);
+
+/* ---- request_proof.c: check digits ----
+ *
+ * The check digits of a handle (Chubby, section 2.2): they prove which rights a subject of a
+ * session had on a node when it opened it. Every master of the cell can compute them, and nobody
+ * else. */
+
+enum { CHECK_SECRET = 64 }; /* bytes of the cell's signing key, which is their key, too */
+
+/* Computes the check digits of these rights of the requester. */
+void check_digits(const uint8_t secret[CHECK_SECRET], const struct requester *who, uint64_t node,
+                  uint8_t rights, uint8_t digits[LIMIT_CHECK]);
+/* True if these are the check digits of them, by one of the `n` secrets. */
+bool check_digits_genuine(const uint8_t (*secrets)[CHECK_SECRET], int n,
+                          const struct requester *who, uint64_t node, uint8_t rights,
+                          struct bytes digits);
+
+/* ---- request_proof.c ----
+ *
+ * A request proves two things by codes that only a replica can make: the rights that its handle had
+ * at the open, and its place in a queue. */
+
+/* True when the rights of a handle on the node are shown by their check digits, or none are
+ * claimed. */
+bool m_proof_of_rights(struct master *m, const struct m_session *s, const struct msg_request *msg,
+                       uint64_t node);
+/* True when a master gave the acquire its ticket, or it is no acquire. */
+bool m_proof_of_place(struct master *m, const struct m_session *s, const struct op *op);
+/* The check digits of the rights with which the requester may open a handle of the node, in
+ * `digits`; node 0: of none. */
+struct bytes m_proof_for(struct master *m, const struct requester *who, uint64_t node,
+                         uint8_t rights, uint8_t digits[LIMIT_CHECK]);
+
+/* ---- master_request.c ----
+ *
+ * Requests that are not answered. Each takes effect once, those on one node in the order of their
+ * numbers (order.h). */
 
 struct m_request {
 	RB_ENTRY(m_request) link;

@@ -150,9 +150,6 @@ m_order_wait_list(struct master *m, struct m_session *s, struct m_request *r, co
 	struct request_list *held = NULL;
 	struct m_request *e = NULL;
 
-	if ((m->mark.state != MARK_NONE || r->code == OP_make_ephemeral) &&
-	    (held = m_mark_wait_list(m, r)) != NULL)
-		return held;
 	if (r->read)
 		e = last_before(&s->order.ordered, r);
 	else if (!has_ticket(r))
@@ -163,8 +160,7 @@ m_order_wait_list(struct master *m, struct m_session *s, struct m_request *r, co
 		return held;
 	if (needs_lease(m, r, op))
 		return m->has_lease ? NULL : &m->order.without_lease;
-	held = m_admission_wait_list(m, r, op);
-	return held == NULL && r->code == OP_make_ephemeral ? m_mark_ask(m, r) : held;
+	return m_admission_wait_list(m, r, op);
 }
 
 const char *
@@ -176,10 +172,6 @@ m_order_wait_name(const struct master *m, const struct request_list *list)
 		return "the master's lease";
 	if (list == &m->order.at_gate)
 		return "the gate";
-	if (list == &m->mark.asking)
-		return "the sessions that may have its file open";
-	if (list == &m->mark.opens || list == &m->mark.behind)
-		return "a file that becomes ephemeral";
 	return "an earlier request";
 }
 
@@ -221,9 +213,7 @@ m_order_next(struct master *m)
 		r = TAILQ_FIRST(&m->order.behind_barrier);
 	if (r == NULL && m->has_lease)
 		r = TAILQ_FIRST(&m->order.without_lease);
-	if (r == NULL)
-		r = m_admission_next(m);
-	return r != NULL ? r : m_mark_next(m);
+	return r != NULL ? r : m_admission_next(m);
 }
 
 void

@@ -1,5 +1,3 @@
-#include "cell/master/principal_usage.h"
-
 #include <stdlib.h>
 #include "cell/base/memory.h"
 #include "cell/base/must.h"

@@ -51,27 +51,20 @@ commands_add(struct master *m, const struct command *command)
 	m->proposals.commands_n++;
 }
 
-static struct wire_list
-packed(const struct footprint *keys, struct buffer *to)
-{
-	for (size_t i = 0; i < keys->n; i++)
-		wire_put_node_key(to, &(struct node_key){keys->keys[i]});
-	must(!to->failed);
-	return (struct wire_list){buffer_view(to), (uint32_t)keys->n};
-}
-
 /* The command declares what the pass says. */
 static void
 bound(struct master *m, struct command *c, struct gate_pass *pass, struct buffer *keys)
 {
 	c->bounded = 1;
-	c->keys = packed(&pass->changes, keys);
+	for (size_t i = 0; i < pass->changes.n; i++)
+		wire_put_node_key(keys, &(struct node_key){pass->changes.keys[i]});
+	must(!keys->failed);
+	c->keys = (struct wire_list){buffer_view(keys), (uint32_t)pass->changes.n};
 	gate_proposed(&m->gate, pass);
 }
 
 void
-m_propose_as(struct master *m, const struct m_session *s, const struct m_request *r,
-             struct bytes op)
+m_propose_request(struct master *m, const struct m_session *s, const struct m_request *r)
 {
 	struct buffer keys = BUFFER(LIMIT_ENTRY);
 	struct command command = {
@@ -80,7 +73,7 @@ m_propose_as(struct master *m, const struct m_session *s, const struct m_request
 	    .number = r->number,
 	    .below = r->below,
 	    .guard = r->guard,
-	    .op = op,
+	    .op = r->op,
 	    .user = r->requester.user,
 	    .handle_rights = r->requester.handle_rights,
 	};
@@ -90,12 +83,6 @@ m_propose_as(struct master *m, const struct m_session *s, const struct m_request
 		bound(m, &command, r->pass, &keys);
 	commands_add(m, &command);
 	buffer_free(&keys);
-}
-
-void
-m_propose_request(struct master *m, const struct m_session *s, const struct m_request *r)
-{
-	m_propose_as(m, s, r, r->op);
 }
 
 static struct own_command *

@@ -1,4 +1,4 @@
-#include "cell/master/removed_principal.h"
+#include <stdlib.h>
 
 #include "cell/base/must.h"
 #include "cell/master/internal.h"
@@ -19,7 +19,16 @@ order_end(struct master *m, struct m_session *s)
 		m_end_order(m, s, SESSION_DESTROYED);
 }
 
-/* The sessions on these connections are told of their end before. */
+static void
+hang_up(struct master *m, struct m_connection *c)
+{
+	M_TRACE(m, "connection %" PRIu64 " is closed: its principal was removed", c->id);
+	m_connection_close(m, c);
+}
+
+/* A client is told of the end of its session, and shows on the same connection that it knows: then
+ * others need not wait until its leave to cache is over. So that connection is closed with the
+ * session. */
 static void
 close_connections(struct master *m, struct bytes principal)
 {
@@ -30,9 +39,19 @@ close_connections(struct master *m, struct bytes principal)
 			continue;
 		if (c->session != NULL)
 			order_end(m, c->session);
-		M_TRACE(m, "connection %" PRIu64 " is closed: its principal was removed", c->id);
-		m_connection_close(m, c);
+		if (c->ended == 0 || m_session_find(m, c->ended) == NULL)
+			hang_up(m, c);
 	}
+}
+
+void
+m_removed_ended(struct master *m, uint64_t connection)
+{
+	struct m_connection *c = m_connection_find(m, connection);
+	struct tree_principal p;
+
+	if (c != NULL && !m_connection_principal(m, c, &p))
+		hang_up(m, c);
 }
 
 void
@@ -69,4 +88,65 @@ void
 m_removed_clear(struct master *m)
 {
 	m->removed.due = false;
+}
+
+/* ---- name purge ---- */
+
+bool
+m_purge_is_due(const struct master *m)
+{
+	const struct name_purge *p = &m->purge;
+
+	return p->name.len > 0 && !p->proposed &&
+	       (p->pass == NULL || p->pass->list != &m->gate.blocked);
+}
+
+void
+m_purge_clear(struct master *m)
+{
+	if (m->purge.pass != NULL)
+		gate_leave(&m->gate, m->purge.pass);
+	free((void *)m->purge.name.data);
+	m->purge = (struct name_purge){0};
+}
+
+void
+m_purge_run(struct master *m)
+{
+	struct name_purge *p = &m->purge;
+	const struct op op = {.code = OP_purge_name, .purge_name = {p->name}};
+	struct footprint changes = {0};
+
+	must(!m->barrier.stands);
+	tree_changes(m->tree, &(struct requester){0}, &op, 0, &changes);
+	if (changes.n == 0) {
+		m_purge_clear(m);
+		return;
+	}
+	if (p->pass == NULL)
+		p->pass = gate_pass_new(NULL, 0, 0);
+	if (!gate_enter(&m->gate, p->pass, &changes))
+		return;
+	m_propose_bounded(m, 0, &op, p->pass);
+	m_propose_flush(m);
+	p->pass = NULL;
+	p->proposed = true;
+}
+
+void
+m_purge_applied(struct master *m)
+{
+	m->purge.proposed = false;
+}
+
+void
+master_purge_name(struct master *m, struct master_clock clock, struct bytes principal,
+                  struct master_update *u)
+{
+	must(m->serving);
+	if (m->purge.name.len > 0)
+		return;
+	m->purge.name = bytes_copy(principal);
+	m_step_begin(m, clock, u);
+	m_step_end(m);
 }

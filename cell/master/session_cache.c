@@ -7,9 +7,9 @@
 #include "cell/master/internal.h"
 
 #define LATE span_ms(500)           /* an acknowledgement that takes longer is late */
-#define PENALTY_FIRST span_s(10)    /* no leave is given for so long, */
+#define PENALTY_FIRST span_s(10)    /* no leave is given during this span, */
 #define PENALTY_LONGEST span_s(600) /* doubled each time, */
-#define PENALTY_HALVED span_s(600)  /* and halved after each such time without another */
+#define PENALTY_HALVED span_s(600)  /* and halved after each such span without another */
 
 static const mono_t never_had = {INT64_MIN};
 
@@ -40,9 +40,9 @@ has_leave(const struct master *m, const struct m_session *s)
 	return !s->cache.lapsed && mono_before(m->now, s->cache.leave_end);
 }
 
-/* The session did not acknowledge in time. */
+/* The session has not acknowledged in time: each time its penalty doubles. */
 static void
-be_late(struct master *m, struct m_session *s)
+penalize(struct master *m, struct m_session *s)
 {
 	struct session_cache *c = &s->cache;
 	span_t penalty = {c->penalty.ns * 2};
@@ -67,8 +67,10 @@ be_late(struct master *m, struct m_session *s)
 static void
 lapse(struct master *m, struct m_session *s)
 {
-	if (gate_oldest(&s->cache.copies) != NULL)
-		be_late(m, s);
+	const struct gate_notice *oldest = gate_oldest(&s->cache.copies);
+
+	if (oldest != NULL && oldest->sent)
+		penalize(m, s);
 	M_TRACE(m, "session %" PRIu64 " has no leave to cache any more", s->id);
 	s->cache.lapsed = true;
 	drop(m, s);
@@ -109,16 +111,24 @@ m_cache_show(struct master *m, struct m_session *s, uint64_t generation)
 	c->generation = generation;
 	c->lapsed = false;
 	c->leave_end = never_had;
-	c->wanted = true;
+}
+
+void
+m_cache_want(struct master *m, struct m_session *s, uint64_t generation)
+{
+	const bool more = generation > s->cache.generation || !s->cache.wanted;
+
+	m_cache_show(m, s, generation);
+	s->cache.wanted = true;
 	m_await_set_caching(s, true);
-	if (m_await_raise(m, s))
+	if (m_await_raise(m, s) && more)
 		answer_held(m, s);
 }
 
 void
-m_cache_want(struct m_session *s, bool wanted)
+m_cache_want_no_more(struct m_session *s)
 {
-	s->cache.wanted = wanted;
+	s->cache.wanted = false;
 }
 
 void
@@ -152,7 +162,8 @@ renewable(struct master *m, struct m_session *s)
 }
 
 /* A session that has not asked for more leave may ask with its next KeepAlive: so that one has to
- * arrive in time, too. Leave that an answer would not make longer is no reason to answer soon. */
+ * arrive in time, too. Leave that an answer would not make longer is no reason to answer soon; the
+ * first leave of a generation is. */
 mono_t
 m_cache_renew_at(const struct master *m, const struct m_session *s)
 {
@@ -161,21 +172,14 @@ m_cache_renew_at(const struct master *m, const struct m_session *s)
 	mono_t at = mono_add(m->now, third);
 
 	if (!has_leave(m, s))
-		return MONO_NEVER;
+		return may_have_leave(s) && c->leave_end.ns == never_had.ns && s->await.bit &&
+		               s->await.proposed_n == 0
+		           ? mono_max(m->now, c->renew_from)
+		           : MONO_NEVER;
 	if (may_have_leave(s) && s->await.bit && mono_reached(m->now, c->renew_from) &&
 	    gate_oldest(&c->copies) == NULL)
 		at = mono_min(at, mono_add(c->leave_end, (span_t){-third.ns}));
 	return at;
-}
-
-/* A new master need not wait for a session that asks for no leave any more, and has none. */
-static void
-note_idle(struct master *m, struct m_session *s)
-{
-	if (s->cache.generation == 0 || s->cache.wanted || has_leave(m, s))
-		return;
-	m_await_set_caching(s, false);
-	m_await_idle(m, s);
 }
 
 /* The leave ends at the latest one cache lease after the sending of the oldest notice that is not
@@ -188,7 +192,12 @@ m_cache_renew(struct master *m, struct m_session *s, span_t held)
 	mono_t end = mono_add(m->now, lease);
 
 	if (!renewable(m, s)) {
-		note_idle(m, s);
+		/* A new master need not wait for a session that asks for no leave any more, and has
+		 * none. */
+		if (s->cache.generation != 0 && !s->cache.wanted && !has_leave(m, s)) {
+			m_await_set_caching(s, false);
+			m_await_idle(m, s);
+		}
 		return 0;
 	}
 	if (oldest != NULL && oldest->sent)
@@ -276,33 +285,30 @@ is_late(const struct master *m, const struct m_session *s, uint64_t upto)
 	       mono_since(m->now, oldest->sent_at).ns > LATE.ns;
 }
 
-static void
-give_back(struct master *m, struct m_session *s, const struct msg_dropped *msg)
-{
-	struct cursor at = cursor_of(msg->nodes.packed);
-	struct node_key node;
-
-	while (wire_next_node_key(&at, &node))
-		gate_give_back(&m->gate, &s->cache.copies, node.node, msg->leave);
-}
-
 /* An acknowledgement of an earlier generation has come true already. */
 void
 m_cache_receive(struct master *m, struct m_connection *c, const struct msg_dropped *msg)
 {
 	struct m_session *s = c->session;
+	struct cursor at;
+	struct node_key node;
 
 	if (s == NULL || s->id != msg->session || msg->epoch != m->epoch)
 		return;
-	m_cache_show(m, s, msg->generation);
+	if (s->cache.wanted)
+		m_cache_want(m, s, msg->generation);
+	else
+		m_cache_show(m, s, msg->generation);
 	if (msg->generation != s->cache.generation)
 		return;
 	if (is_late(m, s, msg->upto))
-		be_late(m, s);
+		penalize(m, s);
 	if (!gate_acknowledge(&m->gate, &s->cache.copies, msg->upto)) {
 		m_connection_breach(m, c, "an acknowledgement of a notice that was not sent");
 		return;
 	}
-	give_back(m, s, msg);
+	at = cursor_of(msg->nodes.packed);
+	while (wire_next_node_key(&at, &node))
+		gate_give_back(&m->gate, &s->cache.copies, node.node, msg->leave);
 	arm(m, s);
 }

@@ -1,7 +1,221 @@
 /* The expiry of a session is decided here but takes effect as a command in the log, under the epoch
  * of the master that decided it; a session from which something is received before lives on. */
+#include "cell/master/session_lease.h"
+
 #include "cell/base/must.h"
 #include "cell/master/internal.h"
+
+/* ---- lease load ---- */
+
+void
+lease_load_begin(struct lease_load *l, unsigned bearable)
+{
+	*l = (struct lease_load){.bearable = bearable, .factor = 1};
+}
+
+static void
+window_begins(struct lease_load *l, mono_t at, span_t lease)
+{
+	l->answered = 0;
+	l->window = (span_t){lease.ns / 3 * l->factor};
+	l->end = mono_add(at, l->window);
+}
+
+void
+lease_load_pass(struct lease_load *l, mono_t now, span_t lease)
+{
+	while (mono_reached(now, l->end) && (l->answered > 0 || l->factor > 1)) {
+		/* In a window that is a third of the lease each session that does not cache is
+		 * answered about once, however its KeepAlives lie. With leases as they are set
+		 * there would be `factor` times as many. A lower factor has to be enough for a load
+		 * a third higher than this one, so that it is not raised again at once. */
+		const uint64_t bearable = l->bearable * (uint64_t)span_to_ms(l->window) / 1000 + 1;
+		const uint64_t all = l->answered * l->factor;
+		const uint64_t needed = (all + bearable - 1) / bearable;
+
+		if (needed > l->factor)
+			l->factor = needed < LEASE_LOAD_MOST ? (unsigned)needed : LEASE_LOAD_MOST;
+		else if (l->factor > 1 && all * 4 <= bearable * (l->factor - 1) * 3)
+			l->factor--;
+		window_begins(l, l->end, lease);
+	}
+	if (mono_reached(now, l->end))
+		window_begins(l, now, lease);
+}
+
+void
+lease_load_answered(struct lease_load *l, mono_t now, span_t lease)
+{
+	lease_load_pass(l, now, lease);
+	l->answered++;
+}
+
+/* ---- lengthened lease ---- */
+
+void
+m_lengthened_begin(struct master *m)
+{
+	m->lengthened = (struct lengthened_leases){.until = m->now};
+	lease_load_begin(&m->lengthened.load, m->config.keepalives);
+}
+
+static span_t
+set_lease(const struct master *m)
+{
+	return tree_setting_span(m->tree, SETTING_session_lease);
+}
+
+static uint64_t
+wanted_ms(const struct master *m)
+{
+	const uint64_t ms =
+	    tree_setting(m->tree, SETTING_session_lease) * m->lengthened.load.factor;
+	const uint64_t highest = setting_info(SETTING_session_lease)->highest;
+
+	return ms < highest ? ms : highest;
+}
+
+/* The length of each session lease that is promised now. */
+static span_t
+lengthened(const struct master *m)
+{
+	const uint64_t longest = tree_setting_longest(m->tree, SETTING_session_lease);
+	const uint64_t wanted = wanted_ms(m);
+
+	if (m->lengthened.settling)
+		return set_lease(m);
+	return span_ms((int64_t)(wanted < longest ? wanted : longest));
+}
+
+/* A lease of this length from now on was promised. */
+static void
+lengthened_promised(struct master *m, span_t lease)
+{
+	const mono_t end = mono_add(mono_add(m->now, lease), m_lease_margin(m, lease));
+
+	must(span_to_ms(lease) <= (int64_t)tree_setting_longest(m->tree, SETTING_session_lease));
+	if (lease.ns > set_lease(m).ns)
+		m->lengthened.until = mono_max(m->lengthened.until, end);
+}
+
+/* A KeepAlive was answered that is part of the load. */
+static void
+lengthened_count(struct master *m)
+{
+	const unsigned factor = m->lengthened.load.factor;
+	uint64_t wanted;
+
+	lease_load_answered(&m->lengthened.load, m->now, set_lease(m));
+	if (m->lengthened.load.factor != factor)
+		M_TRACE(m, "session leases are to be %" PRIu64 " ms long", wanted_ms(m));
+
+	/* Longer leases are needed than the log allows, or will. */
+	wanted = wanted_ms(m);
+	m->lengthened.due = wanted > tree_setting_longest(m->tree, SETTING_session_lease) &&
+	                    wanted > m->lengthened.proposed && !m->lengthened.settling;
+}
+
+void
+m_lengthened_propose(struct master *m)
+{
+	const struct op op = {
+	    .code = OP_lengthen_promise,
+	    .lengthen_promise = {.setting = SETTING_session_lease, .longest = wanted_ms(m)},
+	};
+
+	m->lengthened.due = false;
+	m->lengthened.proposed = wanted_ms(m);
+	m_propose(m, 0, &op);
+	m_propose_flush(m);
+}
+
+void
+m_lengthened_applied(struct master *m)
+{
+	if (tree_setting_longest(m->tree, SETTING_session_lease) >= m->lengthened.proposed)
+		m->lengthened.proposed = 0;
+}
+
+/* The session lease is to be settled: true, and no longer lease is promised until that is applied;
+ * false when longer promises do not end before *until. Without KeepAlives nothing else notices that
+ * the load is gone. */
+static bool
+lengthened_settle(struct master *m, mono_t *until)
+{
+	lease_load_pass(&m->lengthened.load, m->now, set_lease(m));
+	*until = m->lengthened.until;
+	m->lengthened.settling = mono_reached(m->now, *until);
+	return m->lengthened.settling;
+}
+
+void
+m_lengthened_settled(struct master *m)
+{
+	m->lengthened.settling = false;
+}
+
+/* ---- lowered lease ----
+ *
+ * The earlier length of a lowered promise counts until one such length after the lowering, or after
+ * the beginning of this epoch. Then an entry records that it does not count any more. */
+
+void
+m_lowered_note(struct master *m, const struct tree_note *note)
+{
+	struct timer *a = &m->lowered.timers[note->setting];
+	span_t longest = m_lease_longest(m, (enum setting)note->setting);
+
+	if (note->index == 0) {
+		m_timer_off(m, a);
+		return;
+	}
+	m->lowered.since[note->setting] = note->index;
+	m_timer_set(m, a, mono_add(mono_add(m->now, longest), m_lease_margin(m, longest)));
+}
+
+void
+m_lowered_init(struct master *m)
+{
+	for (uint8_t code = 1; code < SETTING_CODES; code++)
+		m->lowered.timers[code] = m_timer(TIMER_SETTING, code);
+}
+
+void
+m_lowered_begin(struct master *m)
+{
+	struct tree_note lowered = {.setting = 0};
+
+	while (tree_setting_lowered_after(m->tree, lowered.setting, &lowered))
+		m_lowered_note(m, &lowered);
+}
+
+void
+m_lowered_end(struct master *m)
+{
+	for (uint8_t code = 1; code < SETTING_CODES; code++)
+		m_timer_off(m, &m->lowered.timers[code]);
+}
+
+void
+m_lowered_timeout(struct master *m, uint8_t code)
+{
+	struct op op = {
+	    .code = OP_settle_setting,
+	    .settle_setting = {.setting = code, .since = m->lowered.since[code]},
+	};
+
+	mono_t until;
+
+	m_timer_off(m, &m->lowered.timers[code]);
+	if (code == SETTING_session_lease && !lengthened_settle(m, &until)) {
+		m_timer_set(m, &m->lowered.timers[code], until);
+		return;
+	}
+	m_propose(m, 0, &op)->setting = code;
+	m_propose_flush(m);
+}
+
+/* ---- the lease of a session ---- */
 
 /* No client needs more answers in a cache lease, which is never longer than the other. */
 enum { LEASE_ANSWERS = 24 };
@@ -27,7 +241,7 @@ m_lease_arm(struct master *m, struct m_session *s)
 span_t
 m_lease(const struct master *m)
 {
-	return m_lengthened(m);
+	return lengthened(m);
 }
 
 span_t
@@ -91,7 +305,7 @@ count_answer(struct master *m, struct m_session *s)
 	if (!mono_reached(m->now, mono_add(s->lease.counted, pause)))
 		return;
 	s->lease.counted = m->now;
-	m_lengthened_count(m);
+	lengthened_count(m);
 }
 
 void
@@ -103,17 +317,8 @@ m_lease_promise(struct master *m, struct m_session *s)
 	s->lease.promised = mono_max(s->lease.promised, mono_add(m->now, lease));
 	m_lease_extend(m, s);
 	must(mono_before(s->lease.promised, s->lease.expiry) || m->config.drift_permille == 0);
-	m_lengthened_promised(m, lease);
+	lengthened_promised(m, lease);
 	count_answer(m, s);
-}
-
-/* A master whose own lease is over may have a successor that has received something. */
-static void
-lease_expire(struct master *m, struct m_session *s)
-{
-	must(m->has_lease && mono_reached(m->now, s->lease.expiry) && !s->keepalive.held);
-	M_TRACE(m, "session %" PRIu64 " has not been heard for its lease", s->id);
-	m_end_propose(m, s, SESSION_EXPIRED);
 }
 
 void
@@ -128,22 +333,27 @@ m_lease_timeout(struct master *m, struct m_session *s)
 		m_timer_set(m, &s->lease.timer, m->barrier.end); /* others may cache its files */
 	else if (s->keepalive.held && mono_reached(m->now, s->keepalive.answer_at))
 		m_keepalive_answer(m, s);
-	else if (!s->keepalive.held && mono_reached(m->now, s->lease.expiry))
-		lease_expire(m, s);
-	else
+	else if (!s->keepalive.held && mono_reached(m->now, s->lease.expiry)) {
+		/* A master whose own lease is over may have a successor that has received
+		 * something. */
+		must(m->has_lease);
+		M_TRACE(m, "session %" PRIu64 " has not been heard for its lease", s->id);
+		m_end_propose(m, s, SESSION_EXPIRED);
+	} else
 		m_lease_arm(m, s); /* the KeepAlive that it was for went with its connection */
 }
 
 /* A process that was stopped, or a machine that slept, finds every lease over although the clients
  * were there all the time. A deadline that was missed shows the pause; its beginning is not known,
- * so all the time since the last step counts. */
+ * so all the time since the last step counts. A rest that the step had no time for is no pause. */
 void
 m_lease_account_pause(struct master *m, mono_t last)
 {
 	struct m_session *s;
 	span_t pause = mono_since(m->now, last);
 
-	if (mono_is_never(m->deadline) || mono_since(m->now, m->deadline).ns <= span_s(1).ns)
+	if (mono_is_never(m->deadline) ||
+	    mono_since(m->now, mono_max(m->deadline, last)).ns <= span_s(1).ns)
 		return;
 	M_TRACE(m, "session leases are longer by %" PRId64 " ms, in which nothing ran",
 	        span_to_ms(pause));

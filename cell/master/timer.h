@@ -14,8 +14,7 @@ enum timer_kind {
 	TIMER_DELAY,
 	TIMER_SETTING,
 	TIMER_IDLE,
-	TIMER_CACHE,
-	TIMER_MARK
+	TIMER_CACHE
 };
 
 /* Sorted by (at, kind, id), so that timers of one instant expire in an order that does not depend

@@ -34,16 +34,6 @@ on_room(uv_handle_t *handle, size_t suggested, uv_buf_t *buf)
 	*buf = uv_buf_init((char *)n->bytes, sizeof n->bytes);
 }
 
-static struct stream *
-stream_of(struct transport *n, struct bytes datagram)
-{
-	struct stream key;
-
-	if (!datagram_id(datagram, &key.datagrams.keys.id))
-		return NULL;
-	return RB_FIND(datagram_tree, &n->by_datagram, &key);
-}
-
 /* Answers are sent to where the last datagram that could be opened has come from: so they get
  * through where addresses are translated. */
 static void
@@ -53,10 +43,12 @@ on_datagram(uv_udp_t *handle, ssize_t len, const uv_buf_t *buf, const struct soc
 	struct transport *n = handle->data;
 	const struct transport_callbacks *callbacks = &n->config.callbacks;
 	const struct bytes datagram = {(const uint8_t *)buf->base, len > 0 ? (size_t)len : 0};
-	struct stream *s = flags & UV_UDP_PARTIAL ? NULL : stream_of(n, datagram);
+	struct stream key, *s = NULL;
 	uint8_t plain[DATAGRAM_PLAIN];
 	struct bytes frame;
 
+	if (!(flags & UV_UDP_PARTIAL) && datagram_id(datagram, &key.datagrams.keys.id))
+		s = RB_FIND(datagram_tree, &n->by_datagram, &key);
 	if (s == NULL || from == NULL || s->state != STREAM_OPEN ||
 	    (s->dialer == NULL ? n->datagram_socket : s->datagram_socket) != handle ||
 	    !datagram_open(&s->datagrams, datagram, plain, &frame))

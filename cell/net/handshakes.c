@@ -1,8 +1,10 @@
 /* Handshakes of accepted connections: when the first message has shown whose one is, it is answered
  * as far as the budget of that key allows, and waits otherwise, behind those of the same budget.
  * Meanwhile its socket is not read. */
+#include <netinet/in.h>
+#include <stdlib.h>
 #include <string.h>
-
+#include "cell/base/memory.h"
 #include "cell/base/must.h"
 #include "cell/net/stream.h"
 #include "cell/sys/clock.h"
@@ -99,4 +101,151 @@ handshakes_leave(struct stream *s)
 	if (s->waits)
 		TAILQ_REMOVE(&s->transport->waiting, s, waiting);
 	s->waits = false;
+}
+
+/* ---- the budgets of keys ---- */
+
+struct handshake_key {
+	RB_ENTRY(handshake_key) link;
+	uint8_t key[NOISE_KEY];
+	mono_t paid_until; /* one that was made is paid for in HANDSHAKE_MS */
+};
+
+static int
+by_key(const struct handshake_key *a, const struct handshake_key *b)
+{
+	return memcmp(a->key, b->key, sizeof a->key);
+}
+
+RB_GENERATE_INTERNAL(handshake_keys, handshake_key, link, by_key, __attribute__((unused)) static)
+
+void
+handshake_budget_init(struct handshake_budget *b)
+{
+	RB_INIT(&b->keys);
+	b->n = 0;
+}
+
+static void
+forget(struct handshake_budget *b, struct handshake_key *k)
+{
+	RB_REMOVE(handshake_keys, &b->keys, k);
+	b->n--;
+	free(k);
+}
+
+void
+handshake_budget_free(struct handshake_budget *b)
+{
+	while (!RB_EMPTY(&b->keys))
+		forget(b, RB_ROOT(&b->keys));
+}
+
+bool
+handshake_budget_take(struct handshake_budget *b, const uint8_t key[NOISE_KEY], mono_t now,
+                      mono_t *again)
+{
+	struct handshake_key like = {.paid_until = now}, *k, *old, *next;
+
+	if (key != NULL)
+		memcpy(like.key, key, sizeof like.key);
+	k = RB_FIND(handshake_keys, &b->keys, &like);
+	if (k == NULL) {
+		RB_FOREACH_SAFE(old, handshake_keys, &b->keys, next)
+			if (mono_reached(now, old->paid_until))
+				forget(b, old);
+		k = memory_zero(1, sizeof *k);
+		*k = like;
+		must(RB_INSERT(handshake_keys, &b->keys, k) == NULL);
+		b->n++;
+	}
+	*again = (mono_t){k->paid_until.ns - span_ms(HANDSHAKES_AHEAD * HANDSHAKE_MS).ns};
+	if (mono_before(now, *again))
+		return false;
+	k->paid_until = mono_add(mono_max(k->paid_until, now), span_ms(HANDSHAKE_MS));
+	return true;
+}
+
+/* ---- the addresses of strangers ---- */
+
+/* Only TRANSPORT_UNPROVED_MAX accepted connections without a proved key are kept, and those from
+ * one address do not take the place of the others. */
+
+enum { IP6_NETWORK = 8 }; /* bytes of an address that tell whose it is */
+
+struct origin {
+	RB_ENTRY(origin) link;
+	uint8_t address[IP6_NETWORK];
+	int family;
+	int n; /* of its connections; at least one */
+};
+
+static int
+by_address(const struct origin *a, const struct origin *b)
+{
+	return a->family != b->family ? a->family - b->family
+	                              : memcmp(a->address, b->address, sizeof a->address);
+}
+
+RB_GENERATE_INTERNAL(origins, origin, link, by_address, __attribute__((unused)) static)
+
+/* An IPv4 address that comes over IPv6 is the same as without. */
+static struct origin
+origin_of(const struct stream *s)
+{
+	struct sockaddr_storage from = {0};
+	const struct in6_addr *six = &((const struct sockaddr_in6 *)&from)->sin6_addr;
+	const void *four = &((const struct sockaddr_in *)&from)->sin_addr;
+	struct origin origin = {.family = AF_INET};
+	int len = sizeof from;
+
+	if (uv_tcp_getpeername(&s->tcp, (struct sockaddr *)&from, &len) < 0)
+		return origin;
+	if (from.ss_family == AF_INET6 && IN6_IS_ADDR_V4MAPPED(six))
+		four = six->s6_addr + sizeof *six - sizeof(struct in_addr);
+	else
+		origin.family = from.ss_family;
+	if (origin.family == AF_INET6)
+		memcpy(origin.address, six, IP6_NETWORK);
+	else
+		memcpy(origin.address, four, sizeof(struct in_addr));
+	return origin;
+}
+
+void
+origins_join(struct stream *s)
+{
+	struct transport *n = s->transport;
+	struct origin like = origin_of(s), *found = RB_FIND(origins, &n->origins, &like);
+
+	if (found == NULL) {
+		found = memory_zero(1, sizeof *found);
+		*found = like;
+		must(RB_INSERT(origins, &n->origins, found) == NULL);
+	}
+	found->n++;
+	s->origin = found;
+}
+
+void
+origins_leave(struct stream *s)
+{
+	struct origin *origin = s->origin;
+
+	s->origin = NULL;
+	if (origin == NULL || --origin->n > 0)
+		return;
+	RB_REMOVE(origins, &s->transport->origins, origin);
+	free(origin);
+}
+
+struct stream *
+origins_surplus(struct transport *n)
+{
+	struct stream *s, *oldest = NULL;
+
+	TAILQ_FOREACH(s, &n->timed, timed)
+		if (s->origin != NULL && (oldest == NULL || s->origin->n > oldest->origin->n))
+			oldest = s;
+	return oldest;
 }

@@ -51,16 +51,6 @@ by_preference(const void *a, const void *b)
 	return strcmp(x->host, y->host);
 }
 
-static void
-add_address(struct srv_addresses *found, const struct target *t)
-{
-	char *to = found->list[found->n];
-	const size_t room = sizeof found->list[0];
-	const int len = snprintf(to, room, "%s:%u", t->host, t->port);
-
-	found->n += len > 0 && (size_t)len < room;
-}
-
 bool
 srv_parse(struct bytes answer, struct srv_addresses *found)
 {
@@ -78,8 +68,13 @@ srv_parse(struct bytes answer, struct srv_addresses *found)
 		n += take_target(&message, &record, &targets[n]);
 	}
 	qsort(targets, n, sizeof *targets, by_preference);
-	for (size_t i = 0; i < n && found->n < LIMIT_REPLICAS; i++)
-		add_address(found, &targets[i]);
+	for (size_t i = 0; i < n && found->n < LIMIT_REPLICAS; i++) {
+		char *to = found->list[found->n];
+		const size_t room = sizeof found->list[0];
+		const int len = snprintf(to, room, "%s:%u", targets[i].host, targets[i].port);
+
+		found->n += len > 0 && (size_t)len < room;
+	}
 	return true;
 }
 

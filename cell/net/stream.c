@@ -3,12 +3,9 @@
  * soon, the rest waits here: a KeepAlive overtakes it, so that a lease does not depend on how much
  * else is sent. */
 #include <errno.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <sodium.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 
 #include "cell/base/limit.h"
 #include "cell/base/memory.h"
@@ -18,20 +15,15 @@
 #include "cell/wire/codec.h"
 
 enum {
-	/* A connection is closed when sent bytes are not acknowledged for this long. Short for
-	 * replicas: a dead connection delays the next one to a replica that has restarted. A
-	 * client's connection may be kept for about as long as its session's lease. */
-	SILENCE_REPLICA_MS = 3000,
-	SILENCE_CLIENT_MS = 15000,
-	KEEPALIVE_S = 15, /* after so long without traffic TCP probes a connection */
+	KEEPALIVE_S = 15,                      /* without traffic; then TCP probes a connection */
 	CLIENT_FRAME_MAX = LIMIT_ENTRY + 4096, /* bytes of the longest request */
-	CLIENTS_TURN_MS = 1,       /* of one turn of the loop, for all clients together */
-	READ_LITTLE = 1024,        /* bytes of one read once that time has passed */
-	CHUNK = 64 * 1024,         /* bytes that are encrypted together, or one longer frame */
-	KERNEL_UNSENT = 64 * 1024, /* bytes that the kernel takes ahead */
+	CLIENTS_TURN_MS = 1, /* of one turn of the loop, for all clients together */
+	READ_LITTLE = 1024,  /* bytes of one read once that time has passed */
+	CHUNK = 64 * 1024,   /* bytes that are encrypted together, or one longer frame */
 };
 
 const char transport_unknown_key[] = "the cell does not know this key";
+const char transport_not_lasting[] = "acl/lasting does not name the principal of this key";
 const char transport_other_cell[] = CHANNEL_OTHER_CELL;
 
 /* The bytes that a write could not pass to the kernel at once. */
@@ -120,6 +112,8 @@ stream_linger(struct stream *s)
 	uv_read_stop((uv_stream_t *)&s->tcp);
 	transport_untime(s);
 	datagram_socket_close(s);
+	if (s->transport->receives != s)
+		buffer_free(&s->in);
 	s->state = STREAM_LINGERING;
 	transport_time(s);
 }
@@ -142,24 +136,11 @@ on_written(uv_write_t *request, int status)
 		stream_end(s, s->why);
 }
 
-static int
-write_later(struct stream *s, struct bytes rest)
-{
-	struct remainder *r = memory_grow(NULL, sizeof *r + rest.len, 1);
-	uv_buf_t buf = uv_buf_init((char *)r->data, (unsigned)rest.len);
-	int rc;
-
-	memcpy(r->data, rest.data, rest.len);
-	rc = uv_write(&r->request, (uv_stream_t *)&s->tcp, &buf, 1, on_written);
-	if (rc < 0)
-		free(r);
-	return rc;
-}
-
 static void
 write_now(struct stream *s, struct bytes bytes)
 {
 	uv_buf_t buf = uv_buf_init((char *)bytes.data, (unsigned)bytes.len);
+	struct remainder *r;
 	int rc;
 
 	if (bytes.len == 0)
@@ -167,8 +148,16 @@ write_now(struct stream *s, struct bytes bytes)
 	rc = uv_try_write((uv_stream_t *)&s->tcp, &buf, 1);
 	if (rc == UV_EAGAIN)
 		rc = 0;
-	if (rc >= 0 && (size_t)rc < bytes.len)
-		rc = write_later(s, (struct bytes){bytes.data + rc, bytes.len - (size_t)rc});
+	if (rc >= 0 && (size_t)rc < bytes.len) {
+		const size_t left = bytes.len - (size_t)rc;
+
+		r = memory_grow(NULL, sizeof *r + left, 1);
+		memcpy(r->data, bytes.data + rc, left);
+		buf = uv_buf_init((char *)r->data, (unsigned)left);
+		rc = uv_write(&r->request, (uv_stream_t *)&s->tcp, &buf, 1, on_written);
+		if (rc < 0)
+			free(r);
+	}
 	if (rc < 0)
 		stream_end(s, uv_strerror(rc));
 }
@@ -200,37 +189,6 @@ next_chunk(const struct stream *s)
 	return (struct bytes){left.data, len};
 }
 
-/* The memory of an empty queue is freed, for most connections are idle most of the time. A long
- * queue is moved when half of it was sent. */
-static void
-drop_sent(struct stream *s, size_t len)
-{
-	s->out_begin += len;
-	if (s->out_begin < s->out.len && s->out_begin < s->out.len / 2)
-		return;
-	s->out.len -= s->out_begin;
-	if (s->out.len > 0)
-		memmove(s->out.data, s->out.data + s->out_begin, s->out.len);
-	else
-		buffer_free(&s->out);
-	s->out_begin = 0;
-}
-
-static void
-seal_some(struct stream *s)
-{
-	struct buffer *sealed = &s->transport->sealed;
-	const struct bytes chunk = next_chunk(s);
-
-	if (s->first.len > 0)
-		channel_send(&s->channel, buffer_view(&s->first), sealed);
-	buffer_free(&s->first);
-	if (chunk.len > 0)
-		channel_send(&s->channel, chunk, sealed);
-	drop_sent(s, chunk.len);
-	must(!sealed->failed);
-}
-
 /* True if there is something to write, and the kernel has taken all before it. */
 static bool
 can_send(const struct stream *s)
@@ -244,8 +202,27 @@ static void
 send_chunk(struct stream *s)
 {
 	struct buffer *sealed = &s->transport->sealed;
+	const struct bytes chunk = next_chunk(s);
 
-	seal_some(s);
+	if (s->first.len > 0)
+		channel_send(&s->channel, buffer_view(&s->first), sealed);
+	buffer_free(&s->first);
+	if (chunk.len > 0)
+		channel_send(&s->channel, chunk, sealed);
+	must(!sealed->failed);
+
+	/* The memory of an empty queue is freed, for most connections are idle most of the time. A
+	 * long queue is moved when half of it was sent. */
+	s->out_begin += chunk.len;
+	if (s->out_begin == s->out.len || s->out_begin >= s->out.len / 2) {
+		s->out.len -= s->out_begin;
+		if (s->out.len > 0)
+			memmove(s->out.data, s->out.data + s->out_begin, s->out.len);
+		else
+			buffer_free(&s->out);
+		s->out_begin = 0;
+	}
+
 	write_now(s, buffer_view(sealed));
 	if (sealed->room > 4 * READ_SIZE)
 		buffer_free(sealed);
@@ -273,19 +250,6 @@ stream_flush(struct stream *s)
 		stream_end(s, s->why);
 }
 
-static void
-put_frames(struct stream *s, struct bytes frames)
-{
-	while (frames.len > 0) {
-		const struct bytes frame = {frames.data, first_frame(frames)};
-
-		buffer_put_bytes(wire_frame_goes_first(frame) ? &s->first : &s->out, frame);
-		frames.data += frame.len;
-		frames.len -= frame.len;
-	}
-	must(!s->first.failed && !s->out.failed);
-}
-
 void
 transport_send(struct transport *n, uint64_t conn, struct bytes frames)
 {
@@ -299,49 +263,18 @@ transport_send(struct transport *n, uint64_t conn, struct bytes frames)
 	}
 	if (!s->late || wire_frame_goes_first(frames))
 		transport_unsent(s);
-	put_frames(s, frames);
+
+	while (frames.len > 0) {
+		const struct bytes frame = {frames.data, first_frame(frames)};
+
+		buffer_put_bytes(wire_frame_goes_first(frame) ? &s->first : &s->out, frame);
+		frames.data += frame.len;
+		frames.len -= frame.len;
+	}
+	must(!s->first.failed && !s->out.failed);
 }
 
 /* ---- in ---- */
-
-static void
-set_silence(struct stream *s)
-{
-	unsigned ms =
-	    channel_role_is_replica(s->channel.role) ? SILENCE_REPLICA_MS : SILENCE_CLIENT_MS;
-	uv_os_fd_t fd;
-
-	if (uv_fileno((uv_handle_t *)&s->tcp, &fd) == 0)
-		setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &ms, sizeof ms);
-}
-
-/* A KeepAlive cannot overtake bytes that the kernel has taken. */
-static void
-bound_kernel(struct stream *s)
-{
-	const int bytes = KERNEL_UNSENT;
-	uv_os_fd_t fd;
-
-	if (!channel_role_is_replica(s->channel.role) &&
-	    uv_fileno((uv_handle_t *)&s->tcp, &fd) == 0)
-		setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &bytes, sizeof bytes);
-}
-
-/* The kernel probes each second after half of TRANSPORT_PROBED_S without traffic, and closes the
- * connection when the peer has not answered for the whole time. */
-void
-stream_probe(struct stream *s)
-{
-	const int idle = TRANSPORT_PROBED_S / 2, interval = 1;
-	const unsigned ms = (TRANSPORT_PROBED_S - 1) * 1000;
-	uv_os_fd_t fd;
-
-	if (uv_fileno((uv_handle_t *)&s->tcp, &fd) < 0)
-		return;
-	setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
-	setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof interval);
-	setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &ms, sizeof ms);
-}
 
 static void
 become_open(struct stream *s)
@@ -353,8 +286,7 @@ become_open(struct stream *s)
 	s->tell = true;
 	if (s->dialer == NULL && !channel_role_is_replica(s->channel.role))
 		s->frame_max = CLIENT_FRAME_MAX;
-	set_silence(s);
-	bound_kernel(s);
+	socket_options_set(s);
 	datagram_socket_open(s);
 	if (callbacks->opened(callbacks->user, s->id, s->channel.role, channel_peer(&s->channel)))
 		return;
@@ -372,68 +304,54 @@ denial(struct bytes frame)
 
 	if (frame.data[4] != MSG_denied || wire_get_frame(frame, &m) != RC_OK)
 		return NULL;
-	if (m.denied.rc == RC_PERM)
-		return transport_unknown_key;
+	if (m.denied.rc == RC_PERM || m.denied.rc == RC_ACCES)
+		return m.denied.rc == RC_PERM ? transport_unknown_key : transport_not_lasting;
 	return m.denied.rc == RC_FULL ? "the replica has no room for one more client"
 	                              : "the replica does not know this key yet";
 }
 
+/* Tells how much memory an unfinished frame has, of which a part may still be encrypted. */
 static void
-take_frame(struct stream *s, struct bytes frame)
+tell_unfinished(struct stream *s, bool fresh)
 {
 	const struct transport_callbacks *callbacks = &s->transport->config.callbacks;
-	const char *why = s->dialer != NULL ? denial(frame) : NULL;
+	const size_t bytes = s->in.room + s->channel.in.room;
 
-	if (why != NULL)
-		stream_end(s, why);
-	else
-		callbacks->frame(callbacks->user, s->id, frame);
-	if (wire_frame_code(frame) == MSG_secret) /* the cell's signing key, in a buffer of ours */
-		sodium_memzero((void *)frame.data, frame.len);
-}
-
-static long
-frame_length(const struct stream *s, struct bytes from)
-{
-	struct cursor prefix = cursor_of(from);
-
-	if (cursor_u32(&prefix) > s->frame_max)
-		return -1;
-	return wire_frame_length(from);
+	if (s->state != STREAM_OPEN || !is_client(s) || callbacks->unfinished == NULL ||
+	    (bytes == s->unfinished && (bytes == 0 || !fresh)))
+		return;
+	s->unfinished = bytes;
+	callbacks->unfinished(callbacks->user, s->id, bytes, fresh);
 }
 
 /* Hands out the whole frames and returns the bytes of an unfinished one. */
 static struct bytes
 take_frames(struct stream *s, struct bytes from)
 {
-	long len;
+	const struct transport_callbacks *callbacks = &s->transport->config.callbacks;
 
-	while (s->state == STREAM_OPEN && (len = frame_length(s, from)) != 0) {
-		if (len < 0) {
+	while (s->state == STREAM_OPEN) {
+		struct cursor prefix = cursor_of(from);
+		const long len = cursor_u32(&prefix) > s->frame_max ? -1 : wire_frame_length(from);
+		const struct bytes frame = {from.data, (size_t)len};
+		const char *why;
+
+		if (len < 0)
 			stream_end(s, "the peer sent a malformed frame");
+		if (len <= 0)
 			break;
-		}
-		take_frame(s, (struct bytes){from.data, (size_t)len});
+		why = s->dialer != NULL ? denial(frame) : NULL;
+		if (why != NULL)
+			stream_end(s, why);
+		else
+			callbacks->frame(callbacks->user, s->id, frame);
+		if (wire_frame_code(frame) ==
+		    MSG_secret) /* the cell's signing key, in our buffer */
+			sodium_memzero((void *)frame.data, frame.len);
 		from.data += len;
 		from.len -= (size_t)len;
 	}
 	return from;
-}
-
-/* Keeps an unfinished frame with the connection. Most connections hold none most of the time, so
- * that an idle connection needs no buffer. */
-static void
-keep(struct stream *s, struct buffer *plain, struct bytes rest)
-{
-	if (plain != &s->in) {
-		buffer_put_bytes(&s->in, rest);
-		buffer_reset(plain);
-	} else if (rest.len == 0) {
-		buffer_free(&s->in);
-	} else if (rest.len < s->in.len) {
-		memmove(s->in.data, rest.data, rest.len);
-		s->in.len = rest.len;
-	}
 }
 
 static void
@@ -468,23 +386,32 @@ receive(struct stream *s, struct bytes from)
 	buffer_reset(&n->sealed);
 	if (state == CHANNEL_OPEN && s->state == STREAM_SHAKING)
 		become_open(s);
-	if (s->state == STREAM_OPEN)
-		keep(s, plain, take_frames(s, buffer_view(plain)));
+	n->receives = s;
+	if (s->state == STREAM_OPEN) {
+		const struct bytes all = buffer_view(plain), rest = take_frames(s, all);
+
+		/* Keeps an unfinished frame with the connection. Most connections hold none most
+		 * of the time, so that an idle connection needs no buffer. */
+		if (plain != &s->in) {
+			buffer_put_bytes(&s->in, rest);
+			buffer_reset(plain);
+		} else if (rest.len == 0) {
+			buffer_free(&s->in);
+		} else if (rest.len < s->in.len) {
+			memmove(s->in.data, rest.data, rest.len);
+			s->in.len = rest.len;
+		}
+
+		tell_unfinished(s, rest.len < all.len);
+	}
+	n->receives = NULL;
+	if (s->state == STREAM_LINGERING)
+		buffer_free(&s->in);
 	buffer_reset(&n->plain);
 	if (state == CHANNEL_CLAIMED && s->state == STREAM_SHAKING)
 		handshakes_claimed(s);
 	else if (state == CHANNEL_FAILED)
 		end_failed(s);
-}
-
-/* A peer that can't decrypt our handshake message closes the connection without an answer. */
-static const char *
-end_of_stream(const struct stream *s)
-{
-	if (s->state != STREAM_SHAKING)
-		return "closed by the peer";
-	return s->dialer == NULL ? "closed before it had proved a key"
-	                         : "refused: it has another key, or is of another cell";
 }
 
 static void
@@ -495,7 +422,12 @@ on_read(uv_stream_t *stream, ssize_t len, const uv_buf_t *buf)
 	if (len == UV_ENOBUFS)
 		return; /* on_room gave no buffer: the socket is read in the next turn */
 	if (len == UV_EOF)
-		stream_end(s, end_of_stream(s));
+		/* A peer that can't decrypt our handshake message closes the connection without an
+		 * answer. */
+		stream_end(s, s->state != STREAM_SHAKING ? "closed by the peer"
+		              : s->dialer == NULL
+		                  ? "closed before it had proved a key"
+		                  : "refused: it has another key, or is of another cell");
 	else if (len < 0)
 		stream_end(s, uv_strerror((int)len));
 	else if (len > 0)
@@ -513,32 +445,26 @@ turn_is_over(struct transport *n)
 	return mono_reached(now, n->turn_end);
 }
 
-/* How many bytes may be read from a connection now. All accepted connections but those of replicas
- * share CLIENTS_TURN_MS of a turn, so that however much clients send, timers and messages from
- * replicas do not wait for long. Once that time has passed each client's socket is still read once,
- * a little: it may hold a KeepAlive. Handshakes, which take longest, wait for the next turn. */
-static size_t
-room_for(struct stream *s)
-{
-	struct transport *n = s->transport;
-	const bool again = s->turn == n->turn;
-
-	s->turn = n->turn;
-	if (s->dialer != NULL ||
-	    (s->state == STREAM_OPEN && channel_role_is_replica(s->channel.role)) ||
-	    !turn_is_over(n))
-		return sizeof n->bytes;
-	return again || s->state == STREAM_SHAKING ? 0 : READ_LITTLE;
-}
-
-/* With an empty buffer libuv reads nothing, and asks again in the next turn. */
+/* Says how many bytes may be read from a connection now. All accepted connections but those of
+ * replicas share CLIENTS_TURN_MS of a turn, so that however much clients send, timers and messages
+ * from replicas do not wait for long. Once that time has passed each client's socket is still read
+ * once, a little: it may hold a KeepAlive. Handshakes, which take longest, wait for the next turn.
+ * With an empty buffer libuv reads nothing, and asks again in the next turn. */
 static void
 on_room(uv_handle_t *handle, size_t suggested, uv_buf_t *buf)
 {
 	struct stream *s = handle->data;
+	struct transport *n = s->transport;
+	const bool again = s->turn == n->turn;
+	size_t room = sizeof n->bytes;
 
 	(void)suggested;
-	*buf = uv_buf_init((char *)s->transport->bytes, (unsigned)room_for(s));
+	s->turn = n->turn;
+	if (s->dialer == NULL &&
+	    !(s->state == STREAM_OPEN && channel_role_is_replica(s->channel.role)) &&
+	    turn_is_over(n))
+		room = again || s->state == STREAM_SHAKING ? 0 : READ_LITTLE;
+	*buf = uv_buf_init((char *)n->bytes, (unsigned)room);
 }
 
 void

@@ -2,7 +2,9 @@
  *
  *   transport.c  all connections: listening, look-up by number, deadlines, the end
  *   stream.c     one connection: encryption, frames, writing
- *   handshakes.c those of accepted ones, each key's within a budget (handshake_budget.h)
+ *   socket_options.c  what the kernel does for it
+ *   handshakes.c those of accepted ones, each key's within a budget
+ *   origins.c    the addresses of those that have proved no key
  *   dialer.c     outgoing connections: from an address to a connected socket
  *   datagram_socket.c   KeepAlives beside it, over UDP
  *
@@ -15,9 +17,43 @@
 #include <bsd/sys/queue.h>
 #include <bsd/sys/tree.h>
 #include <netdb.h>
-#include "cell/net/handshake_budget.h"
+#include "cell/base/limit.h"
+#include "cell/base/mono.h"
 #include "cell/net/transport.h"
 #include "cell/wire/datagram.h"
+#include "cell/wire/noise.h"
+
+/* ---- handshakes.c: budgets ---- */
+
+/* How many handshakes a replica makes with each key. A handshake costs more than a request: whoever
+ * connects without end would have the time of all others.
+ *
+ * After a fail-over all clients of a principal connect at once, some of them twice; beyond that
+ * one in HANDSHAKE_MS is enough. Each key has a budget of its own, so a client that connects too
+ * often delays nobody else. All keys that the cell does not know share one. The rule is that of a
+ * leaky bucket (ITU-T I.371, the virtual scheduling algorithm). */
+
+enum {
+	HANDSHAKE_MS = 10,                               /* one handshake in this time, */
+	HANDSHAKES_AHEAD = 4 * LIMIT_PRINCIPAL_SESSIONS, /* and this many ahead of it */
+};
+
+struct handshake_key;
+RB_HEAD(handshake_keys, handshake_key);
+
+struct handshake_budget {
+	struct handshake_keys keys; /* those that have made one lately */
+	size_t n;
+};
+
+/* No key has made any. */
+void handshake_budget_init(struct handshake_budget *b);
+/* Frees what it keeps of keys. */
+void handshake_budget_free(struct handshake_budget *b);
+/* Counts one more of the key, NULL: of one that is not known. False: there were too many; ask again
+ * at *again. A key whose handshakes were all some time ago is forgotten. */
+bool handshake_budget_take(struct handshake_budget *b, const uint8_t key[NOISE_KEY], mono_t now,
+                           mono_t *again);
 
 enum stream_state { STREAM_SHAKING, STREAM_OPEN, STREAM_LINGERING, STREAM_CLOSING };
 
@@ -45,11 +81,13 @@ struct stream {
 	struct dialer *dialer; /* NULL: accepted */
 	bool waits;            /* an accepted one, CHANNEL_CLAIMED: for the budget of its key */
 	bool stranger;         /* its key was not known when it came */
+	struct origin *origin; /* of an accepted one that is SHAKING; else NULL */
 	uv_tcp_t tcp;
 	struct channel channel;
 	uint32_t frame_max;
 	uint64_t turn;       /* of the loop, in which its socket was read last */
 	struct buffer in;    /* an unfinished frame, decrypted */
+	size_t unfinished;   /* bytes of memory for it, as they were told last */
 	struct buffer first; /* frames to be encrypted before those of `out` */
 	struct buffer out;   /* frames to be encrypted, from `out_begin` on */
 	size_t out_begin;
@@ -65,6 +103,7 @@ struct stream {
 
 RB_HEAD(stream_tree, stream);
 RB_HEAD(datagram_tree, stream);
+RB_HEAD(origins, origin);
 TAILQ_HEAD(stream_list, stream);
 
 enum { READ_SIZE = 64 * 1024 };
@@ -77,7 +116,8 @@ struct transport {
 	struct stream_list timed;   /* in the order of their deadlines */
 	struct stream_list unsent, late;
 	uint64_t last_id;
-	int unproved_n; /* accepted connections that are SHAKING */
+	int unproved_n;         /* accepted connections that are SHAKING */
+	struct origins origins; /* of these */
 	struct handshake_budget handshakes;
 	struct stream_list waiting; /* for it */
 	uv_timer_t admission;       /* while some wait */
@@ -87,8 +127,9 @@ struct transport {
 	uv_timer_t timer;
 	uv_prepare_t prepare;
 	uv_idle_t idle;
-	int handles_n;               /* open handles on the loop, without those of streams */
-	uint64_t turn;               /* number of the loop's turn */
+	int handles_n;                 /* open handles on the loop, without those of streams */
+	uint64_t turn;                 /* number of the loop's turn */
+	const struct stream *receives; /* the one whose frames are handed out now */
 	mono_t turn_end;             /* from here on clients are read only a little in this turn */
 	bool turn_runs;              /* a client was read in this turn, so turn_end is set */
 	struct pace refusals;        /* of log lines about refused connections */
@@ -133,8 +174,6 @@ void stream_read(struct stream *s);
 void stream_answer(struct stream *s);
 /* Encrypts and writes frames: to a client a chunk of them, to a replica what the kernel takes. */
 void stream_flush(struct stream *s);
-/* See transport_probe. */
-void stream_probe(struct stream *s);
 /* Sends what waits, until a deadline, then ends the stream. */
 void stream_linger(struct stream *s);
 /* Closes the stream at once; `why` is static, NULL when the user asked for it. */
@@ -142,12 +181,29 @@ void stream_end(struct stream *s, const char *why);
 /* Frees a stream whose handle is closed. */
 void stream_free(struct stream *s);
 
+/* ---- socket_options.c ---- */
+
+/* Of a connection that has become OPEN. */
+void socket_options_set(struct stream *s);
+/* See transport_probe. */
+void socket_options_probe(struct stream *s);
+
 /* ---- handshakes.c ---- */
 
 /* The first message of its handshake has come: it is answered, now or later. */
 void handshakes_claimed(struct stream *s);
-/* It does not wait any more. */
+/* It no longer waits. */
 void handshakes_leave(struct stream *s);
+
+/* ---- handshakes.c: addresses of strangers ---- */
+
+/* A connection was accepted, and has proved no key. */
+void origins_join(struct stream *s);
+/* It has proved one, or ends. */
+void origins_leave(struct stream *s);
+/* Of the connections without a proved key the oldest from the address that has most of them; NULL:
+ * there is none. */
+struct stream *origins_surplus(struct transport *n);
 
 /* ---- dialer.c ---- */
 

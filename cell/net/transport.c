@@ -145,6 +145,7 @@ transport_untime(struct stream *s)
 	TAILQ_REMOVE(&s->transport->timed, s, timed);
 	if (s->state == STREAM_SHAKING && s->dialer == NULL)
 		s->transport->unproved_n--;
+	origins_leave(s);
 }
 
 /* ---- the end of a turn ---- */
@@ -204,21 +205,6 @@ on_prepare(uv_prepare_t *handle)
 
 /* ---- refused connections ---- */
 
-static void
-peer_name(const struct stream *s, char *to, size_t size)
-{
-	struct sockaddr_storage address;
-	int len = sizeof address;
-
-	snprintf(to, size, "somewhere");
-	if (uv_tcp_getpeername(&s->tcp, (struct sockaddr *)&address, &len) < 0)
-		return;
-	if (address.ss_family == AF_INET6)
-		uv_ip6_name((struct sockaddr_in6 *)&address, to, size);
-	else
-		uv_ip4_name((struct sockaddr_in *)&address, to, size);
-}
-
 bool
 pace_allows(struct pace *p, mono_t now, unsigned *held)
 {
@@ -226,14 +212,13 @@ pace_allows(struct pace *p, mono_t now, unsigned *held)
 	    p->last.ns != 0 && mono_before(now, mono_add(p->last, span_s(PACE_QUIET_S)));
 
 	p->last = now;
-	if (again && mono_before(now, mono_add(p->printed, p->pause))) {
+	if (again && mono_before(now, p->next)) {
 		p->held++;
 		return false;
 	}
-	p->pause = again ? (span_t){2 * p->pause.ns} : span_s(1);
-	if (p->pause.ns > span_s(PACE_MAX_S).ns)
-		p->pause = span_s(PACE_MAX_S);
-	p->printed = now;
+	if (!again)
+		p->pause = backoff_of(span_s(1), span_s(PACE_MAX_S));
+	p->next = mono_add(now, backoff_take(&p->pause));
 	*held = p->held;
 	p->held = 0;
 	return true;
@@ -244,29 +229,23 @@ void
 transport_refused(struct stream *s, const char *why)
 {
 	struct transport *n = s->transport;
-	char name[INET6_ADDRSTRLEN];
+	struct sockaddr_storage address;
+	char name[INET6_ADDRSTRLEN] = "somewhere";
+	int len = sizeof address;
 	unsigned held;
 
 	if (n->stopping || !pace_allows(&n->refusals, clock_now(), &held))
 		return;
-	peer_name(s, name, sizeof name);
+	if (uv_tcp_getpeername(&s->tcp, (struct sockaddr *)&address, &len) < 0)
+		address.ss_family = AF_UNSPEC;
+	if (address.ss_family == AF_INET6)
+		uv_ip6_name((struct sockaddr_in6 *)&address, name, sizeof name);
+	else if (address.ss_family == AF_INET)
+		uv_ip4_name((struct sockaddr_in *)&address, name, sizeof name);
 	if (held > 0)
 		log_warn("a connection from %s is refused: %s (and %u more)", name, why, held);
 	else
 		log_warn("a connection from %s is refused: %s", name, why);
-}
-
-static void
-end_oldest_unproved(struct transport *n)
-{
-	struct stream *s;
-
-	TAILQ_FOREACH(s, &n->timed, timed) {
-		if (s->state == STREAM_SHAKING && s->dialer == NULL)
-			break;
-	}
-	must(s != NULL);
-	stream_end(s, "too many connections that have not proved a key");
 }
 
 static void
@@ -284,29 +263,14 @@ on_knock(uv_stream_t *listener, int status)
 		stream_end(s, uv_strerror(status));
 		return;
 	}
+	origins_join(s);
 	if (n->unproved_n > TRANSPORT_UNPROVED_MAX)
-		end_oldest_unproved(n);
-	stream_start(s);
+		stream_end(origins_surplus(n), "too many connections that have not proved a key");
+	if (s->state == STREAM_SHAKING)
+		stream_start(s);
 }
 
 /* ---- listening ---- */
-
-static int
-listen_at(struct transport *n, const struct addrinfo *address)
-{
-	uv_tcp_t *tcp = memory_zero(1, sizeof *tcp);
-	int rc;
-
-	must(uv_tcp_init(n->loop, tcp) == 0);
-	tcp->data = n;
-	n->handles_n++;
-	if ((rc = uv_tcp_bind(tcp, address->ai_addr, 0)) == 0 &&
-	    (rc = uv_listen((uv_stream_t *)tcp, BACKLOG, on_knock)) == 0)
-		n->listener = tcp;
-	else
-		uv_close((uv_handle_t *)tcp, transport_handle_closed);
-	return rc;
-}
 
 static struct sockaddr_storage
 listening(const struct transport *n)
@@ -337,8 +301,18 @@ transport_listen(struct transport *n, const char *address, char *why, size_t why
 		snprintf(why, why_size, "%s: %s", address, gai_strerror(rc));
 		return false;
 	}
-	for (struct addrinfo *a = found; a != NULL && n->listener == NULL; a = a->ai_next)
-		rc = listen_at(n, a);
+	for (struct addrinfo *a = found; a != NULL && n->listener == NULL; a = a->ai_next) {
+		uv_tcp_t *tcp = memory_zero(1, sizeof *tcp);
+
+		must(uv_tcp_init(n->loop, tcp) == 0);
+		tcp->data = n;
+		n->handles_n++;
+		if ((rc = uv_tcp_bind(tcp, a->ai_addr, 0)) == 0 &&
+		    (rc = uv_listen((uv_stream_t *)tcp, BACKLOG, on_knock)) == 0)
+			n->listener = tcp;
+		else
+			uv_close((uv_handle_t *)tcp, transport_handle_closed);
+	}
 	freeaddrinfo(found);
 	if (n->listener == NULL) {
 		snprintf(why, why_size, "%s: can't listen there: %s", address, uv_strerror(rc));
@@ -398,6 +372,7 @@ transport_new(struct transport **transport, uv_loop_t *loop, const struct transp
 	n->sealed = BUFFER(SIZE_MAX);
 	RB_INIT(&n->streams);
 	RB_INIT(&n->by_datagram);
+	RB_INIT(&n->origins);
 	TAILQ_INIT(&n->timed);
 	TAILQ_INIT(&n->unsent);
 	TAILQ_INIT(&n->late);
@@ -455,7 +430,7 @@ transport_probe(struct transport *n, uint64_t conn)
 	struct stream *s = transport_find(n, conn);
 
 	if (s != NULL)
-		stream_probe(s);
+		socket_options_probe(s);
 }
 
 bool

@@ -10,17 +10,17 @@
 #define LSFS_NET_TRANSPORT_H
 
 #include <uv.h>
-#include "cell/base/mono.h"
+#include "cell/base/backoff.h"
 #include "cell/wire/channel.h"
 
 struct transport;
 
 /* The pace of a log line that may be repeated endlessly: the first is printed, then one after 1, 2,
- * 4 ... seconds, at most 10 minutes; after 10 seconds without a repetition it begins anew. */
+ * 4 ... seconds, at most 10 minutes; after 10 seconds without a repetition it starts over. */
 struct pace {
-	mono_t printed, last; /* instants of the last printed line and of the last line at all */
-	span_t pause;
-	unsigned held; /* lines not printed since `printed` */
+	mono_t next, last; /* instants of the next line to be printed and of the last line at all */
+	struct backoff pause;
+	unsigned held; /* lines not printed since the last printed one */
 };
 /* True when the line is to be printed now. *held: lines not printed since the last one. */
 bool pace_allows(struct pace *p, mono_t now, unsigned *held);
@@ -33,6 +33,9 @@ struct transport_callbacks {
 	               const uint8_t key[NOISE_KEY]);
 	/* One whole frame was received; valid until the return. */
 	void (*frame)(void *user, uint64_t conn, struct bytes frame);
+	/* An accepted connection of a client holds `bytes` of memory for an unfinished frame;
+	 * called when that changes, and when the next frame begins (fresh). NULL: not called. */
+	void (*unfinished)(void *user, uint64_t conn, size_t bytes, bool fresh);
 	/* The connection has ended or could not be made, for the human-readable reason `why`, which
 	 * is static. Not called after transport_close. */
 	void (*closed)(void *user, uint64_t conn, const char *why);
@@ -40,7 +43,7 @@ struct transport_callbacks {
 	 * return. NULL: datagrams are neither sent nor received. */
 	void (*datagram)(void *user, uint64_t conn, struct bytes frame);
 	/* True if a peer with this key may be let in. Handshakes of each such key have a budget,
-	 * and all others one together (net/handshake_budget.h). NULL: there is none. */
+	 * and all others share one (net/stream.h). NULL: no handshake has a budget. */
 	bool (*knows)(void *user, const uint8_t key[NOISE_KEY]);
 	void *user;
 };
@@ -48,6 +51,7 @@ struct transport_callbacks {
 /* The reasons given to `closed` for which a further attempt would fail as well: compare the
  * addresses. */
 extern const char transport_unknown_key[]; /* no principal of the cell has our key */
+extern const char transport_not_lasting[]; /* our principal may not have a lasting session */
 extern const char transport_other_cell[];  /* the peer belongs to a cell with another id */
 
 struct transport_config {
@@ -99,7 +103,8 @@ enum {
 	TRANSPORT_QUEUE_MAX = LIMIT_UNSENT,
 	TRANSPORT_PROBED_S = 8,
 	TRANSPORT_PATIENCE_MS = 5000, /* default of transport_config.patience */
-	TRANSPORT_UNPROVED_MAX = 256, /* connections without a proved key; the oldest is closed */
+	TRANSPORT_UNPROVED_MAX = 256, /* connections without a proved key; of the address that has
+	                               * most of them the oldest is closed */
 };
 
 #endif

@@ -1,4 +1,6 @@
 /* The acceptor: promises, acceptances and grants ("Paxos Made Simple", section 2.2). */
+#include <inttypes.h>
+
 #include "cell/base/checksum.h"
 #include "cell/base/must.h"
 #include "cell/paxos/internal.h"
@@ -52,7 +54,8 @@ void
 px_accept_begin(struct px *px)
 {
 	px->acceptor.seen = px->acceptor.promised;
-	px->acceptor.fetched_at = px->now;
+	px->acceptor.fetched_at = px->acceptor.giving_until = px->now;
+	px->rounds.step_at = px->now; /* from now on a far round is approached */
 }
 
 void
@@ -125,11 +128,24 @@ obstacle(const struct px *px, uint8_t from, struct ballot ballot, const char **w
 	if (ballot_less(ballot, px->acceptor.promised))
 		return px->acceptor.promised;
 	*why = "is itself a candidate with";
-	if (own->role == PX_CANDIDATE && ballot_less(ballot, own->ballot))
+	if (own->role == PX_CANDIDATE && ballot_less(ballot, own->ballot) &&
+	    !ballot_equal(ballot, px->acceptor.promised))
 		return own->ballot;
-	*why = own->role == PX_MASTER ? "has the lease of" : "has granted a lease to";
+	*why = "receives what it lacks as the candidate with";
+	if (px_is_gathering(px))
+		return own->ballot;
+	*why = "waits for its first grants as the master of";
+	if (own->role == PX_MASTER && !px_lease_valid(px, px->now) &&
+	    mono_before(px->now, mono_add(own->elected_at, px->config.lease)))
+		return own->ballot;
+	*why = "gives values to";
+	if (ballot_equal(px->acceptor.giving_to, px->acceptor.promised) &&
+	    px->acceptor.promised.replica != from &&
+	    mono_before(px->now, px->acceptor.giving_until))
+		return px->acceptor.promised;
+	*why = own->role == PX_FOLLOWER ? "has granted a lease to" : "has the lease of";
 	if (px_is_bound(px, from))
-		return own->role == PX_MASTER ? own->ballot : px->lease.granted_to;
+		return own->role == PX_FOLLOWER ? px->lease.granted_to : own->ballot;
 	return BALLOT_NONE;
 }
 
@@ -142,14 +158,16 @@ refuse(struct px *px, uint8_t to, struct ballot ballot, const char *why, struct 
 
 /* True when the candidate lacks so much of the log that it would delay the cell, and this replica
  * may become a candidate instead: the entries on its disk would have to be sent to the candidate
- * over the network. */
+ * over the network. It does so once: if no master comes of that, a quorum does not hear it, and
+ * may hear the other one. */
 static bool
 stands_instead(const struct px *px, uint64_t last)
 {
 	uint64_t from = last > px->log.base ? last : px->log.base;
 
-	return px->candidate.role == PX_FOLLOWER && px_may_be_candidate(px) &&
-	       !px_is_bound(px, px->config.self) && px->log.last > from &&
+	return px->candidate.role == PX_FOLLOWER && !px->candidate.stood_instead &&
+	       px_may_be_candidate(px) && !px_is_bound(px, px->config.self) &&
+	       px->log.last > from &&
 	       log_window_bytes(&px->log, from, px->log.last) > PX_AHEAD_BYTES;
 }
 
@@ -184,7 +202,7 @@ px_on_prepare(struct px *px, uint8_t from, const struct msg_prepare *m)
 	if (stands_instead(px, m->last)) {
 		PX_TRACE(px, "its log reaches far beyond slot " SLOT " of candidate " BALLOT,
 		         m->last, BALLOT_OF(m->ballot));
-		px_begin_candidacy(px);
+		px_stand_instead(px);
 		return;
 	}
 	if (ballot_less(px->acceptor.promised, m->ballot))
@@ -203,6 +221,8 @@ px_on_prepare(struct px *px, uint8_t from, const struct msg_prepare *m)
 	buffer_free(&packed);
 }
 
+/* The candidate that was promised to is alive, has the promises of a majority, and has yet to fetch
+ * what it lacks: for a lease it is left in peace. */
 void
 px_on_gather(struct px *px, uint8_t from, const struct msg_gather *m)
 {
@@ -213,6 +233,10 @@ px_on_gather(struct px *px, uint8_t from, const struct msg_gather *m)
 		         BALLOT_OF(m->ballot), BALLOT_OF(px->acceptor.promised));
 		return;
 	}
+	if (px->candidate.role == PX_FOLLOWER)
+		px_follow(px, px->acceptor.master, px->config.lease);
+	px->acceptor.giving_to = m->ballot;
+	px->acceptor.giving_until = mono_add(px->now, px->config.lease);
 	px_send(px, from, 0,
 	        &(struct message){.code = MSG_gathered,
 	                          .gathered = {.ballot = m->ballot,
@@ -221,7 +245,10 @@ px_on_gather(struct px *px, uint8_t from, const struct msg_gather *m)
 	buffer_free(&packed);
 }
 
-/* Judges a message of a master: refuses it when its ballot is too low, else follows its sender. */
+/* Judges a message of a master: refuses it when its ballot is too low, else follows its sender. A
+ * grant holds against a ballot that was not promised here, as it does against a Prepare: who has a
+ * replica's key can name any ballot. A master that a majority has elected meanwhile is followed
+ * when the grant has expired. */
 static bool
 obey(struct px *px, uint8_t from, struct ballot ballot)
 {
@@ -233,6 +260,12 @@ obey(struct px *px, uint8_t from, struct ballot ballot)
 	px->acceptor.seen = ballot_max(px->acceptor.seen, ballot);
 	if (ballot_less(ballot, px->acceptor.promised)) {
 		refuse(px, from, ballot, "has promised", px->acceptor.promised);
+		return false;
+	}
+	if (ballot_less(px->acceptor.promised, ballot) && px_is_bound(px, from)) {
+		PX_TRACE(px, "does not follow the master of " BALLOT ": %s", BALLOT_OF(ballot),
+		         px->candidate.role == PX_FOLLOWER ? "has granted a lease to another one"
+		                                           : "has a lease itself");
 		return false;
 	}
 	if (!ballot_equal(ballot, px->acceptor.master))
@@ -328,28 +361,6 @@ report_hole(struct px *px, uint8_t to, const struct msg_accept *m)
 		fetch(px, to, m, false);
 }
 
-/* At most one value is asked for in answer to a message that begins where the log ends, so this
- * need not wait for a heartbeat. */
-static void
-take_entries(struct px *px, uint8_t from, const struct msg_accept *m)
-{
-	struct cursor named = cursor_of(m->named.packed), entries = cursor_of(m->entries.packed);
-	struct slot_header h = {0};
-	struct log_entry e = {0};
-	bool goes_on = true;
-
-	while (goes_on && wire_next_slot_header(&named, &h))
-		goes_on = accept_named(px, m->ballot, &h);
-	if (!goes_on) {
-		fetch(px, from, m, true);
-		return;
-	}
-	while (goes_on && wire_next_log_entry(&entries, &e))
-		goes_on = accept(px, m->ballot, &e);
-	if (!goes_on)
-		report_hole(px, from, m);
-}
-
 /* "If an acceptor receives an accept request for a proposal numbered n, it accepts the proposal
  * unless it has already responded to a prepare request having a number greater than n" ("Paxos Made
  * Simple", section 2.2). Slots are accepted in order; the answer is sent when they are durable. The
@@ -358,16 +369,29 @@ take_entries(struct px *px, uint8_t from, const struct msg_accept *m)
 void
 px_on_accept(struct px *px, uint8_t from, const struct msg_accept *m)
 {
+	struct cursor named = cursor_of(m->named.packed), entries = cursor_of(m->entries.packed);
+	struct slot_header h = {0};
+	struct log_entry e = {0};
+	bool is_known = true, goes_on;
 	uint64_t before;
 
 	if (!obey(px, from, m->ballot))
 		return;
 	px_promise(px, m->ballot);
+
 	before = px->acceptor.accepted_to;
-	if (m->first > px->acceptor.accepted_to + 1)
+	goes_on = m->first <= before + 1;
+	while (goes_on && is_known && wire_next_slot_header(&named, &h))
+		is_known = accept_named(px, m->ballot, &h);
+	while (goes_on && is_known && wire_next_log_entry(&entries, &e))
+		goes_on = accept(px, m->ballot, &e);
+	/* At most one value is asked for in answer to a message that begins where the log ends, so
+	 * this need not wait for a heartbeat. */
+	if (!is_known)
+		fetch(px, from, m, true);
+	else if (!goes_on)
 		report_hole(px, from, m);
-	else
-		take_entries(px, from, m);
+
 	if (px->acceptor.accepted_to > before)
 		PX_TRACE(px, "accepts slots " SLOT "-" SLOT " in " BALLOT, before + 1,
 		         px->acceptor.accepted_to, BALLOT_OF(m->ballot));
@@ -431,4 +455,70 @@ px_on_hand_over(struct px *px, uint8_t from, const struct msg_hand_over *m)
 	    m->last <= px->acceptor.accepted_to && !px_is_bound(px, px->config.self) &&
 	    mono_reached(px->now, px->lease.silent_until))
 		px_begin_candidacy(px);
+}
+
+/* ---- rounds that are believed: a faulty replica must not carry the ballots of the cell away ----
+ */
+
+/* True when so many voters have sent such rounds that one of them is not faulty. */
+static bool
+is_told_by_sound(const struct px *px, uint64_t round)
+{
+	int voters = 0, tell = 0;
+
+	for (int i = 0; i < px->group.members.n; i++) {
+		const uint8_t id = px->group.members.list[i].id;
+
+		voters += px->group.members.list[i].voter;
+		tell += id != px->config.self && px->rounds.of[id] >= round;
+	}
+	return tell > (voters - 1) / 2;
+}
+
+/* How many steps this replica may take towards a far round by now. An interval without a far round
+ * does not use its step up. */
+static uint64_t
+steps_allowed(const struct px *px)
+{
+	const span_t saved = mono_since(px->now, px->rounds.step_at);
+
+	return saved.ns < 0 ? 0 : 1 + (uint64_t)(saved.ns / px->config.heartbeat.ns);
+}
+
+/* Rounds grow by one with each election; a cell that accepted a far higher one of a faulty replica
+ * could never return. A replica whose peer alone accepted such rounds catches up step by step. */
+static bool
+believes(struct px *px, uint8_t from, uint64_t round)
+{
+	const uint64_t seen = px->acceptor.seen.round;
+	uint64_t needed, taken, reached;
+
+	if (round <= seen + BALLOT_ROUND_LEAP || is_told_by_sound(px, round - BALLOT_ROUND_LEAP))
+		return true;
+	needed = (round - seen + BALLOT_ROUND_STEP - 1) / BALLOT_ROUND_STEP;
+	taken = needed < steps_allowed(px) ? needed : steps_allowed(px);
+	px->rounds.step_at =
+	    mono_add(px->rounds.step_at, (span_t){(int64_t)taken * px->config.heartbeat.ns});
+	reached = taken == needed ? round : seen + taken * BALLOT_ROUND_STEP;
+	px_accept_see(px, (struct ballot){reached, px->acceptor.seen.replica});
+	if (reached == round)
+		return true;
+	PX_TRACE(px, "does not believe replica %u yet: round %" PRIu64 " is far, goes to %" PRIu64,
+	         from, round, px->acceptor.seen.round);
+	return false;
+}
+
+/* All messages from a Prepare on begin with a ballot. One that leaves no room for higher ones is
+ * damaged. A welcome demands nothing by its ballot, which only tells how far the rounds have come
+ * while this replica was away. */
+bool
+px_rounds_reach(struct px *px, uint8_t from, const struct message *m)
+{
+	const uint64_t round = m->prepare.ballot.round;
+
+	if (round == 0 || round > BALLOT_ROUND_MAX)
+		return false;
+	if (px->rounds.of[from] < round)
+		px->rounds.of[from] = round;
+	return m->code == MSG_welcome || believes(px, from, round);
 }

@@ -1,14 +1,14 @@
 /* The state of one replica's paxos, and what its parts offer each other.
  *
  *   px.c           creation, the step, the deadline, accessors
+ *   update.c       what a step adds to its update: records, messages, entries in them
  *   recover.c      the start from the recovered log; limits of a damaged or lagging replica
  *   witness.c      marks of what each replica acknowledged; hello and welcome
- *   acceptor.c     Prepare, Accept and Heartbeat: promises, acceptances, grants
+ *   acceptor.c     Prepare, Accept and Heartbeat: promises, acceptances, grants; rounds
  *   lease.c        the master lease: granting it, refusing others, counting it
  *   proposer.c     candidacy: asking for promises, election, stepping down, handing over
  *   promises.c     what the promises reported, and the values that are missing here
- *   replication.c  the master's pipeline of Accepts and its heartbeats
- *   flow.c         how much of it is in flight, and how much may be open
+ *   replication.c  the master's pipeline of Accepts and its heartbeats; how much may be open
  *   learner.c      what is chosen, what is durable, what may be trimmed
  *   reconfig.c     the members, and whose votes count
  *   log_window.c   the log window */
@@ -39,6 +39,8 @@ enum {
 	PX_PICKED_MAX = 1 << 20,     /* slots that a promise may report */
 	PX_AHEAD_BYTES = 256 * 1024, /* more than this ahead, an acceptor stands */
 	PX_LEASELESS_MAX = 4,        /* leases until a master without one steps down */
+	PX_YIELD_LEAST = 4,          /* leases until a master with one yields to a minority's */
+	PX_YIELD_MOST = 1024,        /* refusals: see yields */
 	PX_SOURCE_LEASES = 10,       /* leases until the next source is tried */
 };
 
@@ -80,10 +82,12 @@ struct witness {
 /* Another member's answers to a candidate. */
 struct vote {
 	bool promised;
-	uint64_t have; /* its reports have arrived up to here */
-	uint64_t last; /* its last entry */
-	uint64_t same; /* up to here its entries are those that were picked */
-	bool asked;    /* a Gather was sent to it and is not answered */
+	bool refused;         /* because of a higher ballot */
+	uint64_t have;        /* its reports have arrived up to here */
+	uint64_t last;        /* its last entry */
+	uint64_t same;        /* up to here its entries are those that were picked */
+	bool asked;           /* a Gather was sent to it and is not answered */
+	uint64_t asked_first; /* from this slot on */
 	mono_t asked_at;
 	span_t patience; /* until another replica is asked for the values */
 };
@@ -131,13 +135,15 @@ struct px_group {
 struct px_acceptor {
 	struct ballot promised;          /* lower ballots are refused */
 	struct ballot promised_recorded; /* the highest in a record of a promise */
-	struct ballot seen;              /* the highest received, within the limits of rounds.c */
+	struct ballot seen;              /* the highest received, as far as it is believed */
 	struct ballot master;            /* that this replica follows */
-	uint64_t accepted_to;  /* each slot up to here is chosen, or accepted in `promised` */
-	uint64_t durable;      /* each of those is durable up to here */
-	uint64_t held;         /* the highest slot of which this disk ever held an entry */
-	uint64_t trim_allowed; /* the master permits trimming up to here */
-	mono_t fetched_at;     /* the next report of a hole: one per heartbeat interval */
+	struct ballot giving_to; /* a candidate that has asked for values; it is left in peace */
+	mono_t giving_until;     /* until then */
+	uint64_t accepted_to;    /* each slot up to here is chosen, or accepted in `promised` */
+	uint64_t durable;        /* each of those is durable up to here */
+	uint64_t held;           /* the highest slot of which this disk ever held an entry */
+	uint64_t trim_allowed;   /* the master permits trimming up to here */
+	mono_t fetched_at;       /* the next report of a hole: one per heartbeat interval */
 };
 
 /* recover.c: what the disk lost, and from where it is recovered. */
@@ -171,7 +177,7 @@ struct px_witness {
 	mono_t write_at; /* the earliest time of the next record */
 };
 
-/* rounds.c: which rounds are accepted. */
+/* acceptor.c: which rounds are believed. */
 struct px_rounds {
 	uint64_t of[LIMIT_REPLICA_ID + 1]; /* the highest that each replica has sent */
 	mono_t step_at; /* when the next step towards a far round may be taken; each step moves
@@ -197,6 +203,7 @@ struct px_lease {
 	span_t recorded;     /* the longest that this incarnation may grant */
 	uint64_t write;      /* of that record */
 	mono_t until;        /* a master's: it is granted by a majority of each list before that */
+	mono_t kept_until;   /* likewise in an earlier ballot: no other replica has one before */
 	bool closing;        /* no lease is granted any more */
 	bool closed;         /* it is recorded that none is left */
 };
@@ -207,9 +214,13 @@ struct px_candidate {
 	struct ballot ballot;                    /* own ballot, when candidate or master */
 	mono_t stand_at;                         /* follower: when it becomes a candidate */
 	unsigned attempts;                       /* elections lost in a row */
+	bool stood_instead;                      /* of another one, since there was a master */
 	struct vote votes[LIMIT_REPLICA_ID + 1]; /* by replica; counted by promises.c */
 	mono_t retry_at;
 	unsigned asks;      /* Prepares sent in a row */
+	mono_t progress_at; /* when a promise, or a value, has last brought it forward */
+	mono_t elected_at;
+	unsigned patience;  /* leases, see yields; 0: PX_YIELD_LEAST */
 	uint64_t own_write; /* of the promise to its own ballot; 0: not given yet */
 	bool leaving;       /* hands over when nothing is in flight, at the latest at leave_by */
 	mono_t leave_by;
@@ -219,6 +230,7 @@ struct px_candidate {
 /* promises.c: what the promises report to a candidate. */
 struct px_promises {
 	struct log_window picked; /* per slot the entry of the highest ballot, of promises or own */
+	struct log_window kept;   /* likewise, of a candidacy that has come to nothing */
 	struct changes changes;
 };
 
@@ -239,7 +251,8 @@ struct px {
 	struct px_update *out; /* of the current step */
 	uint64_t write;        /* the last number given to an update */
 	bool full;             /* the disk of this replica is full */
-	uint64_t keys;         /* of px_set_keys */
+	uint64_t keys;         /* these two of px_set_keys */
+	bool keyless;
 	struct px_status status;
 	struct log_window log;
 
@@ -261,10 +274,10 @@ struct px {
 #define BALLOT_OF(b) (b).round, (b).replica
 #define SLOT "%" PRIu64
 
-/* ---- px.c ---- */
+/* ---- update.c ---- */
 
-/* Sets the status to what holds now. */
-void px_note_status(struct px *px);
+/* Empties the update, for the next step. */
+void px_update_clear(struct px_update *u);
 /* Adds a record to the update; the first one gives the update its number. */
 void px_record(struct px *px, struct px_record record);
 /* Sends when write `after` is durable (px->write: all that is recorded so far); 0: now. */
@@ -276,16 +289,6 @@ struct wire_list px_pack(const struct px *px, uint64_t first, uint64_t last, siz
 /* Packs the headers of such entries, at most PX_BATCH_ENTRIES of them; possibly none. */
 struct wire_list px_pack_headers(const struct px *px, uint64_t first, uint64_t last,
                                  struct buffer *to);
-/* A random span below the heartbeat interval (100 ms by default), doubled per lost election. */
-span_t px_jitter(struct px *px);
-
-/* ---- rounds.c ---- */
-
-/* From now on a far round is approached. */
-void px_rounds_begin(struct px *px);
-/* Notes the round of the message; false when the message is not to be handled, because its round is
- * damaged, or too far to be believed yet. */
-bool px_rounds_reach(struct px *px, uint8_t from, const struct message *m);
 
 /* ---- reconfig.c ---- */
 
@@ -380,6 +383,9 @@ void px_on_welcome(struct px *px, uint8_t from, const struct msg_welcome *m);
 
 /* ---- acceptor.c ---- */
 
+/* Notes the round of the message; false when the message is not to be handled, because its round is
+ * damaged, or too far to be believed yet. */
+bool px_rounds_reach(struct px *px, uint8_t from, const struct message *m);
 /* Handles phase 1 of a candidate ("Paxos Made Simple", section 2.2): a promise or a refusal. */
 void px_on_prepare(struct px *px, uint8_t from, const struct msg_prepare *m);
 /* Sends a candidate the values for which it asks. */
@@ -418,6 +424,9 @@ void px_store(struct px *px, const struct log_entry *e);
 void px_lease_count(struct px *px);
 /* True when a grant of this replica forbids a promise to `candidate`. */
 bool px_is_bound(const struct px *px, uint8_t candidate);
+/* A master that has a lease begins a new ballot: until the end of that lease it follows no other
+ * replica, nor promises to one. */
+void px_lease_keep(struct px *px);
 /* Records that no lease is left, when PX_CLOSE has come and the last one has expired. */
 void px_close_if_free(struct px *px);
 /* Grants a lease of `length` to the master of `ballot`, counted from now. Its length is recorded
@@ -437,6 +446,8 @@ mono_t px_lease_end(const struct px *px, mono_t sent);
 
 /* ---- proposer.c ---- */
 
+/* A random span below the heartbeat interval (100 ms by default), doubled per lost election. */
+span_t px_jitter(struct px *px);
 /* True for a voter of the list in force, as far as known. An open change may remove its vote, but
  * the voters of the new list may not know yet that they are voters. */
 bool px_may_be_candidate(const struct px *px);
@@ -444,19 +455,30 @@ bool px_may_be_candidate(const struct px *px);
 void px_begin_candidacy(struct px *px);
 /* A follower becomes a candidate at `at`, unless it receives a message of a master before. */
 void px_stand_from(struct px *px, mono_t at);
-/* There is a master: earlier lost elections do not lengthen the jitter any more. */
+/* Takes the place of a candidate that lacks much of the log. */
+void px_stand_instead(struct px *px);
+/* There is a master: earlier lost elections do not lengthen the jitter any more, and this replica
+ * may stand instead of another one again. */
 void px_candidate_calm(struct px *px);
 /* The candidate is master now. */
 void px_candidate_elected(struct px *px);
 /* Sends a Prepare again to those that have not answered in full. */
 void px_send_prepares(struct px *px);
+/* It is time to ask again: with the same ballot, or, if that was refused, with a higher one. */
+void px_ask_again(struct px *px);
+/* True when a majority has promised, though perhaps not reported all. */
+bool px_has_promises(const struct px *px);
+/* True while a candidate that has the promises of a majority receives what it lacks. */
+bool px_is_gathering(const struct px *px);
 /* When a quorum has promised: promises its own ballot, and becomes master when that is durable. */
 void px_count_votes(struct px *px);
 /* Handles a promise, with the entries that it reports. */
 void px_on_promise(struct px *px, uint8_t from, const struct msg_promise *m);
 /* Handles values that were asked for. */
 void px_on_gathered(struct px *px, uint8_t from, const struct msg_gathered *m);
-/* Handles a refusal, which names a higher ballot or a newer list of members. */
+/* The other member follows this master: it refuses it no more. */
+void px_candidate_followed(struct px *px, uint8_t by);
+/* Handles a refusal, which names the ballot for which this replica was refused. */
 void px_on_refused(struct px *px, uint8_t from, const struct msg_refused *m);
 /* Ends a candidacy or mastership; the next candidacy begins `wait` from now at the earliest. */
 void px_follow(struct px *px, struct ballot master, span_t wait);
@@ -469,8 +491,10 @@ void px_leave_check(struct px *px);
 
 /* Starts a candidate's window with its own entries, which count like those of a promise. */
 void px_pick_own(struct px *px);
-/* Frees the picked entries: the candidacy is over. */
+/* Frees the picked entries: there is a master. */
 void px_promises_forget(struct px *px);
+/* Keeps them for the next candidacy, which need not ask for these values again. */
+void px_promises_keep(struct px *px);
 /* The last slot of the picked entries that follow one another from the chosen ones; entries behind
  * it have an older origin and are superseded. */
 uint64_t px_picked_last(const struct px *px);
@@ -484,26 +508,15 @@ uint64_t px_vote_have(const struct px *px, const struct vote *v);
 bool px_take_promise(struct px *px, uint8_t from, const struct msg_promise *m);
 /* A promise that arrives after the election: its entries need not be sent to that member again. */
 void px_note_told(struct px *px, uint8_t from, const struct msg_promise *m);
-/* Takes values that were asked for; false when none was needed. */
+/* Takes values that were asked for; false when none is one that was picked. */
 bool px_take_values(struct px *px, struct wire_list entries);
-/* Asks the holders of missing values for them. */
+/* A candidate with the promises of a majority asks the holders of missing values for them. */
 void px_gather(struct px *px);
-
-/* ---- flow.c ---- */
-
-/* Values up to here need not be sent to a follower, or are trimmed. */
-uint64_t px_known_to(const struct px *px, const struct peer *p);
-/* Bytes in flight to a follower. */
-size_t px_flight(const struct px *px, const struct peer *p);
-/* Bytes that may be sent to it in addition. */
-size_t px_flow_room(const struct px *px, const struct peer *p);
-/* Slots before `next` have been sent. */
-void px_flow_sent(struct px *px, struct peer *p);
-/* `have` has grown: the window is adjusted. */
-void px_flow_accepted(struct px *px, struct peer *p);
 
 /* ---- replication.c ---- */
 
+/* Values up to here need not be sent to a follower, or are trimmed. */
+uint64_t px_known_to(const struct px *px, const struct peer *p);
 /* Begins to replicate, the picked entries first. */
 void px_begin_mastership(struct px *px);
 /* Puts an entry into the next slot and sends it; the payload is copied. */
@@ -551,7 +564,5 @@ uint64_t px_matched(const struct px *px, uint8_t id);
 uint64_t px_trim_target(const struct px *px);
 /* The state is durable up to this slot: the log may be trimmed. */
 void px_on_applied(struct px *px, uint64_t slot);
-/* Another replica has begun to copy this replica's state. */
-void px_on_copy_begun(struct px *px, uint8_t from);
 
 #endif

@@ -17,20 +17,6 @@ px_learn(struct px *px, uint64_t slot)
 		px_reconfig_pass(px);
 }
 
-/* The entries accepted from `slot` on came from a master that could not have them chosen: they do
- * not count any more, neither now nor when their records are durable. */
-static void
-disown(struct px *px, uint64_t slot)
-{
-	struct px_learner *l = &px->learner;
-
-	PX_TRACE(px, "acceptances from slot " SLOT " on do not count any more", slot);
-	px_accept_cut(px, slot - 1);
-	for (size_t i = 0; i < l->pending_n; i++)
-		if (l->pending[i].accepted_to > slot - 1)
-			l->pending[i].accepted_to = slot - 1;
-}
-
 /* A slot and an origin have one value: if the log holds that one already, nothing is recorded
  * again. */
 void
@@ -39,8 +25,19 @@ px_learn_entry(struct px *px, const struct log_entry *e)
 	must(e->slot == px->learner.chosen + 1);
 	if (e->slot > px->log.last ||
 	    !ballot_equal(log_window_origin(&px->log, e->slot), e->origin)) {
-		if (e->slot <= px->acceptor.accepted_to)
-			disown(px, e->slot);
+		if (e->slot <= px->acceptor.accepted_to) {
+			struct px_learner *l = &px->learner;
+
+			/* The entries accepted from this slot on came from a master that could not
+			 * have them chosen: they do not count any more, neither now nor when their
+			 * records are durable. */
+			PX_TRACE(px, "acceptances from slot " SLOT " on do not count any more",
+			         e->slot);
+			px_accept_cut(px, e->slot - 1);
+			for (size_t i = 0; i < l->pending_n; i++)
+				if (l->pending[i].accepted_to > e->slot - 1)
+					l->pending[i].accepted_to = e->slot - 1;
+		}
 		px_store(px, e);
 	}
 	px_learn(px, e->slot);
@@ -135,7 +132,7 @@ px_record_chosen(struct px *px)
 void
 px_note_pending(struct px *px)
 {
-	if (px->out->records_n > 0)
+	if (px->learner.applied > px->learner.chosen_recorded && px->out->records_n > 0)
 		px_record_chosen(px);
 	if (px->learner.durable_write == px->write)
 		return;
@@ -178,26 +175,19 @@ px_trim_target(const struct px *px)
 	return target;
 }
 
-static bool
-is_over(const struct px *px, uint64_t slot, unsigned times)
-{
-	const uint64_t last = px->log.last;
-
-	return last - slot > px->config.log_entries * times ||
-	       log_window_bytes(&px->log, slot, last) > px->config.log_bytes * times;
-}
-
-/* The first slot up to which the log must be trimmed to be within so many times the limit. The log
+/* The first slot up to which the log must be trimmed to be within `times` times the limit. The log
  * may hold far more than is to be trimmed, so the slot is found by bisection. */
 static uint64_t
 end_of_excess(const struct px *px, unsigned times)
 {
+	const uint64_t last = px->log.last;
 	uint64_t low = px->log.base, high = px_applied_reported(px);
 
 	while (low < high) {
 		const uint64_t middle = low + (high - low) / 2;
 
-		if (is_over(px, middle, times))
+		if (last - middle > px->config.log_entries * times ||
+		    log_window_bytes(&px->log, middle, last) > px->config.log_bytes * times)
 			low = middle + 1;
 		else
 			high = middle;
@@ -228,14 +218,6 @@ over_limit(struct px *px)
 			slot = needed;
 	}
 	return slot;
-}
-
-/* The copy holds what is durable in state.db. */
-void
-px_on_copy_begun(struct px *px, uint8_t from)
-{
-	if (px->candidate.role == PX_MASTER)
-		px_peer_copies(px, from);
 }
 
 /* Trims only what is durable in this replica's state.db and in every member's, or is beyond the

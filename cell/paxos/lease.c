@@ -66,16 +66,24 @@ px_lease_valid(const struct px *px, mono_t now)
 bool
 px_is_bound(const struct px *px, uint8_t candidate)
 {
-	if (px->candidate.role == PX_MASTER)
-		return px_lease_valid(px, px->now);
+	if (px_lease_valid(px, px->now))
+		return true;
+	if (px->candidate.role != PX_FOLLOWER && mono_before(px->now, px->lease.kept_until))
+		return candidate != px->config.self;
 	return mono_before(px->now, px->lease.granted_until) &&
 	       px->lease.granted_to.replica != candidate;
 }
 
 void
+px_lease_keep(struct px *px)
+{
+	px->lease.kept_until = px->lease.until;
+}
+
+void
 px_lease_begin(struct px *px, span_t wait)
 {
-	px->lease.granted_until = px->now;
+	px->lease.granted_until = px->lease.kept_until = px->now;
 	px->lease.silent_until = mono_add(px->now, wait);
 }
 
@@ -121,22 +129,6 @@ px_lease_end(const struct px *px, mono_t sent)
 	int64_t length = span_ms(px_lease_ms(px)).ns;
 
 	return mono_add(sent, (span_t){length - length / 1000 * px->config.drift_permille});
-}
-
-/* Answers to heartbeats that carried the other length do not count: else a grant of the old length
- * would be counted with the new one. */
-void
-px_set_lease(struct px *px, span_t lease, span_t heartbeat)
-{
-	must(heartbeat.ns > 0 && lease.ns > heartbeat.ns);
-	must(span_to_ms(lease) > 0 && span_to_ms(lease) <= LIMIT_LEASE_MAX_S * 1000);
-	if (lease.ns != px->config.lease.ns)
-		px_heartbeats_skip(px);
-	px->config.lease = lease;
-	px->config.heartbeat = heartbeat;
-	if (!mono_is_never(px->leader.heartbeat_at))
-		px_heartbeat_by(px, mono_add(px->now, heartbeat));
-	px_note_status(px);
 }
 
 mono_t

@@ -67,28 +67,23 @@ log_window_goes_on(const struct log_window *w, uint64_t slot)
 	return ballot_goes_on(e->before, origin) && !ballot_less(e->origin, origin);
 }
 
-static void
-log_window_grow(struct log_window *w)
-{
-	size_t room = w->room ? w->room * 2 : 16;
-	struct log_window_entry *items = memory_zero(room, sizeof *items);
-
-	for (size_t i = 0; i < entries(w); i++)
-		items[i] = *item(w, i);
-	free(w->items);
-	w->items = items;
-	w->head = 0;
-	w->room = room;
-}
-
 /* Makes room for one more entry behind the last one. */
 static void
 append(struct log_window *w)
 {
 	struct log_window_entry *to;
 
-	if (entries(w) == w->room)
-		log_window_grow(w);
+	if (entries(w) == w->room) {
+		size_t room = w->room ? w->room * 2 : 16;
+		struct log_window_entry *items = memory_zero(room, sizeof *items);
+
+		for (size_t i = 0; i < entries(w); i++)
+			items[i] = *item(w, i);
+		free(w->items);
+		w->items = items;
+		w->head = 0;
+		w->room = room;
+	}
 	to = item(w, entries(w));
 	*to = (struct log_window_entry){0};
 	if (w->last > w->base) {

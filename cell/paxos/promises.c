@@ -16,7 +16,22 @@ void
 px_promises_forget(struct px *px)
 {
 	log_window_start(&px->promises.picked, 0);
+	log_window_start(&px->promises.kept, 0);
 	px_changes_cut(&px->promises.changes, 0);
+}
+
+void
+px_promises_keep(struct px *px)
+{
+	struct px_promises *p = &px->promises;
+	const struct log_window picked = p->picked;
+
+	if (picked.last >= p->kept.last) {
+		p->picked = p->kept;
+		p->kept = picked;
+	}
+	log_window_start(&p->picked, 0);
+	px_changes_cut(&p->changes, 0);
 }
 
 void
@@ -66,36 +81,32 @@ is_value(const struct log_window_entry *e, const struct slot_header *h)
 	return ballot_equal(e->origin, h->origin) && e->checksum == h->checksum;
 }
 
-/* The value was picked already: only its holder and its ballot may be new. */
+/* The value was picked already: only its holder and its ballot may be new. A value that is on its
+ * way is asked of nobody else. */
 static void
-pick_again(struct log_window_entry *e, uint8_t from, const struct slot_header *h)
+pick_again(const struct px *px, struct log_window_entry *e, uint8_t from,
+           const struct slot_header *h)
 {
+	const struct vote *v = &px->candidate.votes[e->holder];
+
 	e->ballot = ballot_max(e->ballot, h->ballot);
-	if (e->holder != 0 && h->slot / SPREAD_SLOTS % 2 == 1)
+	if (e->holder != 0 && h->slot / SPREAD_SLOTS % 2 == 1 &&
+	    !(v->asked && v->asked_first == h->slot))
 		e->holder = from;
 }
 
-/* Another value is picked for the slot: no vote received so far has reported this value, nor the
- * entries that follow it. */
-static void
-differ(struct px *px, uint64_t slot)
+/* True, with a view of the value, when an earlier candidacy has received it. */
+static bool
+is_kept(const struct px *px, const struct slot_header *h, struct bytes *value)
 {
-	for (int i = 0; i < px->group.others_n; i++) {
-		struct vote *v = &px->candidate.votes[px->group.others[i]];
+	const struct log_window *kept = &px->promises.kept;
+	const struct log_window_entry *e;
 
-		if (v->same >= slot)
-			v->same = slot - 1;
-	}
-}
-
-/* When two logs have the same entry in a slot, they have the same entries before it. */
-static void
-compare(const struct px *px, struct vote *v, const struct slot_header *h)
-{
-	const uint64_t same = v->same > px->learner.chosen ? v->same : px->learner.chosen;
-
-	if (h->slot == same + 1 && is_value(log_window_at(&px->promises.picked, h->slot), h))
-		v->same = h->slot;
+	if (h->slot <= kept->base || h->slot > kept->last)
+		return false;
+	e = log_window_at(kept, h->slot);
+	*value = e->payload;
+	return e->holder == 0 && is_value(e, h);
 }
 
 /* Picks the entry if it is chosen, or if its ballot is the highest for its slot so far. */
@@ -108,27 +119,36 @@ pick(struct px *px, uint8_t from, bool chosen, const struct slot_header *h)
 	                      .checksum = h->checksum,
 	                      .before = h->before};
 	struct log_window_entry *picked;
+	bool kept;
 
 	if (h->slot <= px->promises.picked.last) {
 		picked = log_window_at(&px->promises.picked, h->slot);
 		if (is_value(picked, h)) {
-			pick_again(picked, from, h);
+			pick_again(px, picked, from, h);
 			picked->chosen = picked->chosen || chosen;
 			return;
 		}
 		if (picked->chosen || (!chosen && !ballot_less(picked->ballot, h->ballot)))
 			return;
-		differ(px, h->slot);
+		/* Another value is picked for the slot: no vote received so far has reported this
+		 * value, nor the entries that follow it. */
+		for (int i = 0; i < px->group.others_n; i++) {
+			struct vote *v = &px->candidate.votes[px->group.others[i]];
+
+			if (v->same >= h->slot)
+				v->same = h->slot - 1;
+		}
 	}
 	PX_TRACE(px,
 	         "picks for slot " SLOT " the value first proposed in " BALLOT
 	         ", which replica %u %s in " BALLOT,
 	         h->slot, BALLOT_OF(h->origin), from, chosen ? "knows as chosen" : "has accepted",
 	         BALLOT_OF(h->ballot));
+	kept = is_kept(px, h, &e.payload);
 	log_window_put(&px->promises.picked, &e);
 	px_changes_put(&px->promises.changes, &e);
 	picked = log_window_at(&px->promises.picked, h->slot);
-	picked->holder = from;
+	picked->holder = kept ? 0 : from;
 	picked->chosen = chosen;
 }
 
@@ -157,6 +177,7 @@ take_header(struct px *px, uint8_t from, uint64_t chosen, const struct slot_head
 {
 	struct vote *v = &px->candidate.votes[from];
 	uint64_t have = px_vote_have(px, v);
+	uint64_t same;
 
 	if (h->slot <= have)
 		return true;
@@ -168,7 +189,12 @@ take_header(struct px *px, uint8_t from, uint64_t chosen, const struct slot_head
 	}
 	v->have = h->slot;
 	pick(px, from, h->slot <= chosen, h);
-	compare(px, v, h);
+
+	/* When two logs have the same entry in a slot, they have the same entries before it. */
+	same = v->same > px->learner.chosen ? v->same : px->learner.chosen;
+	if (h->slot == same + 1 && is_value(log_window_at(&px->promises.picked, h->slot), h))
+		v->same = h->slot;
+
 	return true;
 }
 
@@ -201,6 +227,7 @@ px_note_told(struct px *px, uint8_t from, const struct msg_promise *m)
 
 /* ---- values ---- */
 
+/* False when the value is not the one that was picked for its slot. */
 static bool
 take_value(struct px *px, const struct log_entry *e)
 {
@@ -209,12 +236,16 @@ take_value(struct px *px, const struct log_entry *e)
 	bool chosen;
 
 	if (e->slot <= px->promises.picked.base || e->slot > px->promises.picked.last)
-		return false;
+		return e->slot <= px->promises.picked.base;
 	picked = log_window_at(&px->promises.picked, e->slot);
-	if (picked->holder == 0 || !ballot_equal(picked->origin, e->origin) ||
-	    picked->checksum != e->checksum || checksum(e->payload) != e->checksum) {
-		PX_TRACE(px, "takes no value for slot " SLOT ": %s", e->slot,
-		         picked->holder == 0 ? "it is here" : "it is not the one that was picked");
+	if (picked->holder == 0) {
+		PX_TRACE(px, "takes no value for slot " SLOT ": it is here", e->slot);
+		return true;
+	}
+	if (!ballot_equal(picked->origin, e->origin) || picked->checksum != e->checksum ||
+	    checksum(e->payload) != e->checksum) {
+		PX_TRACE(px, "takes no value for slot " SLOT ": it is not the one that was picked",
+		         e->slot);
 		return false;
 	}
 	PX_TRACE(px, "has the value of slot " SLOT, e->slot);
@@ -258,17 +289,6 @@ another_holder(const struct px *px, uint8_t id, uint64_t slot)
 	return other;
 }
 
-static void
-ask_others(struct px *px, uint8_t id)
-{
-	for (uint64_t slot = px->learner.chosen + 1; slot <= px->promises.picked.last; slot++) {
-		struct log_window_entry *e = log_window_at(&px->promises.picked, slot);
-
-		if (e->holder == id)
-			e->holder = another_holder(px, id, slot);
-	}
-}
-
 /* The time of this replica is over. The next one is twice as long, for a large value may be in
  * flight. */
 static void
@@ -279,7 +299,13 @@ give_up_waiting(struct px *px, uint8_t id)
 	PX_TRACE(px, "gives up waiting for values of replica %u", id);
 	v->asked = false;
 	v->patience = (span_t){2 * v->patience.ns};
-	ask_others(px, id);
+
+	for (uint64_t slot = px->learner.chosen + 1; slot <= px->promises.picked.last; slot++) {
+		struct log_window_entry *e = log_window_at(&px->promises.picked, slot);
+
+		if (e->holder == id)
+			e->holder = another_holder(px, id, slot);
+	}
 }
 
 static void
@@ -298,6 +324,7 @@ gather_from(struct px *px, uint8_t id)
 		return;
 	PX_TRACE(px, "asks replica %u for the values of slots " SLOT "-" SLOT, id, first, last);
 	v->asked = true;
+	v->asked_first = first;
 	v->asked_at = px->now;
 	px_send(px, id, 0,
 	        &(struct message){.code = MSG_gather,
@@ -310,6 +337,8 @@ void
 px_gather(struct px *px)
 {
 	must(px->candidate.role == PX_CANDIDATE);
+	if (!px_has_promises(px))
+		return;
 	for (int i = 0; i < px->group.others_n; i++) {
 		struct vote *v = &px->candidate.votes[px->group.others[i]];
 

@@ -15,17 +15,30 @@
 #include "cell/paxos/internal.h"
 #include "cell/wire/codec.h"
 
+span_t
+px_jitter(struct px *px)
+{
+	uint64_t bound = (uint64_t)px->config.heartbeat.ns << px->candidate.attempts;
+
+	return (span_t){(int64_t)rng_below(&px->rng, bound)};
+}
+
 void
 px_follow(struct px *px, struct ballot master, span_t wait)
 {
-	if (px->candidate.role != PX_FOLLOWER)
+	const enum px_role was = px->candidate.role;
+
+	if (was != PX_FOLLOWER)
 		PX_TRACE(px, "is no longer %s " BALLOT,
-		         px->candidate.role == PX_MASTER ? "the master of" : "a candidate with",
+		         was == PX_MASTER ? "the master of" : "a candidate with",
 		         BALLOT_OF(px->candidate.ballot));
 	px->candidate.role = PX_FOLLOWER;
 	px->candidate.leaving = false;
 	px_accept_follow(px, master);
-	px_promises_forget(px);
+	if (master.round != 0)
+		px_promises_forget(px);
+	else if (was == PX_CANDIDATE)
+		px_promises_keep(px);
 	px->candidate.stand_at = mono_max(mono_add(px->now, wait), px->lease.granted_until);
 	px->candidate.stand_at = mono_add(px->candidate.stand_at, px_jitter(px));
 }
@@ -37,16 +50,25 @@ px_stand_from(struct px *px, mono_t at)
 }
 
 void
+px_stand_instead(struct px *px)
+{
+	px->candidate.stood_instead = true;
+	px_begin_candidacy(px);
+}
+
+void
 px_candidate_calm(struct px *px)
 {
 	px->candidate.attempts = 0;
+	px->candidate.stood_instead = false;
 }
 
 void
 px_candidate_elected(struct px *px)
 {
 	px->candidate.role = PX_MASTER;
-	px->candidate.attempts = 0;
+	px->candidate.elected_at = px->now;
+	px_candidate_calm(px);
 	px->candidate.leaving = false;
 	px_accept_follow(px, px->candidate.ballot);
 }
@@ -54,7 +76,7 @@ px_candidate_elected(struct px *px)
 bool
 px_may_be_candidate(const struct px *px)
 {
-	return !px->lease.closing && px_is_fit(px) &&
+	return !px->lease.closing && px_is_fit(px) && !px->keyless &&
 	       px_is_voter(&px->group.members, px->config.self);
 }
 
@@ -199,10 +221,13 @@ px_on_promise(struct px *px, uint8_t from, const struct msg_promise *m)
 		px_note_told(px, from, m);
 		return;
 	}
-	v->promised = true;
-	v->last = m->last;
 	have = px_vote_have(px, v);
 	goes_on = px_take_promise(px, from, m);
+	if (!v->promised || px_vote_have(px, v) > have)
+		px->candidate.progress_at = px->now;
+	v->promised = true;
+	v->refused = false;
+	v->last = m->last;
 	PX_TRACE(px, "replica %u has promised " BALLOT ": reported slots up to " SLOT " of " SLOT,
 	         from, BALLOT_OF(m->ballot), px_vote_have(px, v), v->last);
 	if (!vote_complete(px, v)) {
@@ -222,30 +247,146 @@ px_on_gathered(struct px *px, uint8_t from, const struct msg_gathered *m)
 	if (px->candidate.role != PX_CANDIDATE || !ballot_equal(m->ballot, px->candidate.ballot) ||
 	    !px_take_values(px, m->entries))
 		return;
+	px->candidate.progress_at = px->now;
 	px->candidate.votes[from].asked = false;
 	px->candidate.votes[from].patience = px->config.lease;
 	after_promise(px, others);
 }
 
-/* A higher ballot ends this candidacy or mastership; after a refusal because of a lease the
+/* ---- refusals ---- */
+
+/* True when no majority is left without the replicas that have promised a higher ballot. */
+static bool
+outvoted(const struct px *px)
+{
+	const struct px_members *m = &px->group.members;
+	int left = 0;
+
+	for (int i = 0; i < m->n; i++)
+		left += m->list[i].voter && !px->candidate.votes[m->list[i].id].refused;
+	return !px_majority(m, left);
+}
+
+void
+px_candidate_followed(struct px *px, uint8_t by)
+{
+	px->candidate.votes[by].refused = false;
+}
+
+static void
+lose(struct px *px, span_t wait)
+{
+	if (px->candidate.role == PX_CANDIDATE && px->candidate.attempts < PX_ATTEMPTS_MAX)
+		px->candidate.attempts++;
+	px_follow(px, BALLOT_NONE, wait);
+}
+
+/* Begins again with a higher ballot. */
+static void
+stand_again(struct px *px)
+{
+	lose(px, (span_t){0});
+	if (px_may_be_candidate(px) && !px_is_bound(px, px->config.self))
+		px_begin_candidacy(px);
+}
+
+/* Whether a master that the others follow begins a new ballot because a minority refuses it. One
+ * that has promised a higher ballot can't follow it otherwise; a faulty one, which would refuse
+ * every ballot, must not end every mastership. So the span from the election until then doubles
+ * each time; after a mastership that was much longer than that it is short again. Without a lease a
+ * master needs that minority, perhaps, but has not been answered yet when it is just elected. */
+static bool
+yields(struct px *px)
+{
+	struct px_candidate *c = &px->candidate;
+	const int64_t leases = mono_since(px->now, c->elected_at).ns / px->config.lease.ns;
+
+	if (!px_lease_valid(px, px->now))
+		return leases >= 1;
+	if (c->patience == 0 || leases > 8 * (int64_t)c->patience)
+		c->patience = PX_YIELD_LEAST;
+	if (leases < c->patience)
+		return false;
+	if (c->patience < PX_YIELD_MOST)
+		c->patience *= 2;
+	return true;
+}
+
+/* Has a majority answered this candidate, by promises or (unless these are `promises` only) by
+ * refusals because of a higher ballot? */
+static bool
+answered(const struct px *px, bool promises)
+{
+	const struct px_members *m = &px->group.members;
+	int answers = 0;
+
+	for (int i = 0; i < m->n; i++) {
+		const struct vote *v = &px->candidate.votes[m->list[i].id];
+
+		answers += m->list[i].voter && (m->list[i].id == px->config.self || v->promised ||
+		                                (v->refused && !promises));
+	}
+	return px_majority(m, answers);
+}
+
+bool
+px_has_promises(const struct px *px)
+{
+	return answered(px, true);
+}
+
+bool
+px_is_gathering(const struct px *px)
+{
+	return px->candidate.role == PX_CANDIDATE && px_has_promises(px) &&
+	       mono_before(px->now, mono_add(px->candidate.progress_at, px->config.lease));
+}
+
+/* A higher ballot ends this candidacy or mastership when a majority can't be had without replicas
+ * that have promised it: one that says so may be faulty. After a refusal because of a lease the
  * candidate asks again soon. */
 void
 px_on_refused(struct px *px, uint8_t from, const struct msg_refused *m)
 {
+	struct px_candidate *c = &px->candidate;
+
 	px_accept_see(px, m->ballot);
 	PX_TRACE(px, "is refused by replica %u because of " BALLOT, from, BALLOT_OF(m->ballot));
-	if (px->candidate.role == PX_FOLLOWER)
+	if (c->role == PX_FOLLOWER)
 		return;
-	if (ballot_less(px->candidate.ballot, m->ballot)) {
-		if (px->candidate.role == PX_CANDIDATE && px->candidate.attempts < PX_ATTEMPTS_MAX)
-			px->candidate.attempts++;
-		px_follow(px, BALLOT_NONE, px->config.heartbeat);
-	} else if (px->candidate.role == PX_CANDIDATE) {
+	if (ballot_less(c->ballot, m->ballot)) {
+		c->votes[from].refused = true;
+		if (outvoted(px))
+			lose(px, px->config.heartbeat);
+		else if (c->role == PX_MASTER && yields(px)) {
+			px_lease_keep(px);
+			stand_again(px);
+		}
+	} else if (c->role == PX_CANDIDATE) {
 		span_t soon = {px->config.heartbeat.ns / 4};
 
-		px->candidate.retry_at = mono_min(px->candidate.retry_at, mono_add(px->now, soon));
+		c->retry_at = mono_min(c->retry_at, mono_add(px->now, soon));
 	}
 }
+
+/* Perhaps this replica is no member any more, or no replica whose promise it lacks is one: a
+ * candidate that has asked often sends hello, to all others of the newest list that it knows.
+ *
+ * It does not take a higher ballot than another one's if it has the promises of a majority, or if
+ * no majority answers it: then it would end the candidacy of one that is answered. */
+void
+px_ask_again(struct px *px)
+{
+	if (answered(px, false) && !px_has_promises(px)) {
+		stand_again(px);
+		return;
+	}
+	if (px->candidate.asks == PX_ASKS_MAX)
+		px_say_hello(px);
+	px_send_prepares(px);
+}
+
+/* ---- leaving ---- */
 
 void
 px_leave(struct px *px, uint8_t to)

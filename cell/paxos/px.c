@@ -8,29 +8,60 @@
 #include "cell/paxos/internal.h"
 #include "cell/wire/codec.h"
 
-/* ---- creation ---- */
+/* ---- status ---- */
 
-static void
-check_config(const struct px_config *c)
+static bool
+is_alone(const struct px *px)
 {
-	int voters = 0;
+	const struct px_members *m = &px->group.members;
+	int self = 0, voters = 0;
 
-	must(c->self != 0 && c->members.n >= 1 && c->members.n <= LIMIT_REPLICAS);
-	must(c->heartbeat.ns > 0 && c->lease.ns > c->heartbeat.ns && span_to_ms(c->lease) > 0);
-	must(span_to_ms(c->lease) <= LIMIT_LEASE_MAX_S * 1000 && c->drift_permille < 1000);
-	for (int i = 0; i < c->members.n; i++) {
-		must(c->members.list[i].id != 0);
-		voters += c->members.list[i].voter;
+	for (int i = 0; i < m->n; i++) {
+		voters += m->list[i].voter;
+		self += m->list[i].voter && m->list[i].id == px->config.self;
 	}
-	must(voters >= 1);
+	return voters == 1 && self == 1;
 }
+
+/* An open master has a vote: px_reconfig_settle. */
+static void
+note_status(struct px *px)
+{
+	const bool master = px->candidate.role == PX_MASTER, open = px_open(px);
+
+	px->status = (struct px_status){
+	    .open = open,
+	    .alone = is_alone(px),
+	    .master = px->acceptor.master,
+	    .lease_until = master ? px->lease.until : (mono_t){INT64_MIN},
+	    .master_until = master ? px->lease.until : px->lease.granted_until,
+	    .first = px->log.base + 1,
+	    .chosen = px->learner.chosen,
+	    .behind = master ? 0 : px_behind(px),
+	    .condition = open ? CONDITION_VOTING : px_condition(px),
+	    .deadline = px_deadline(px),
+	};
+}
+
+/* ---- creation ---- */
 
 struct px *
 px_new(const struct px_config *config, const struct px_recovered *recovered, mono_t now)
 {
 	struct px *px = memory_zero(1, sizeof *px);
+	int voters = 0;
 
-	check_config(config);
+	must(config->self != 0 && config->members.n >= 1 && config->members.n <= LIMIT_REPLICAS);
+	must(config->heartbeat.ns > 0 && config->lease.ns > config->heartbeat.ns &&
+	     span_to_ms(config->lease) > 0);
+	must(span_to_ms(config->lease) <= LIMIT_LEASE_MAX_S * 1000 &&
+	     config->drift_permille < 1000);
+	for (int i = 0; i < config->members.n; i++) {
+		must(config->members.list[i].id != 0);
+		voters += config->members.list[i].voter;
+	}
+	must(voters >= 1);
+
 	px->config = *config;
 	if (config->log_entries == 0)
 		px->config.log_entries = PX_LOG_ENTRIES;
@@ -44,13 +75,12 @@ px_new(const struct px_config *config, const struct px_recovered *recovered, mon
 	px_witness_recover(px, recovered);
 	px_begin_mute(px);
 	px_look_for_state(px);
-	px_rounds_begin(px);
 	px_accept_begin(px);
 	px_lease_begin(px, recovered->wait);
 	px_stand_from(px, px->lease.silent_until);
 	if (px->group.others_n > 0)
 		px_stand_from(px, mono_add(px->lease.silent_until, px_jitter(px)));
-	px_note_status(px);
+	note_status(px);
 	return px;
 }
 
@@ -61,105 +91,11 @@ px_free(struct px *px)
 		return;
 	log_window_free(&px->log);
 	log_window_free(&px->promises.picked);
+	log_window_free(&px->promises.kept);
 	free(px->group.changes.items);
 	free(px->promises.changes.items);
 	free(px->learner.pending);
 	free(px);
-}
-
-static void
-update_clear(struct px_update *u)
-{
-	for (size_t i = 0; i < u->sends_n; i++)
-		free((void *)u->sends[i].frame.data);
-	u->sends_n = 0;
-	u->records_n = 0;
-	u->write = 0;
-}
-
-void
-px_update_free(struct px_update *update)
-{
-	update_clear(update);
-	free(update->records);
-	free(update->sends);
-	*update = (struct px_update){0};
-}
-
-/* ---- functions for all parts ---- */
-
-void
-px_record(struct px *px, struct px_record record)
-{
-	struct px_update *u = px->out;
-
-	if (u->write == 0)
-		u->write = ++px->write;
-	ARRAY_ROOM(u->records, u->records_n, u->records_room);
-	u->records[u->records_n++] = record;
-}
-
-void
-px_send(struct px *px, uint8_t to, uint64_t after, const struct message *m)
-{
-	struct px_update *u = px->out;
-	struct buffer frame = BUFFER(LIMIT_FRAME);
-
-	must(to != px->config.self);
-	wire_put_frame(&frame, m);
-	must(!frame.failed);
-	ARRAY_ROOM(u->sends, u->sends_n, u->sends_room);
-	u->sends[u->sends_n++] = (struct px_send){
-	    .to = to,
-	    .after = after > px->learner.durable_write ? after : 0,
-	    .frame = buffer_take(&frame),
-	};
-}
-
-struct wire_list
-px_pack(const struct px *px, uint64_t first, uint64_t last, size_t bytes, struct buffer *to)
-{
-	uint64_t slot = first > px->log.base ? first : px->log.base + 1;
-	uint64_t end = last < px->log.last ? last : px->log.last;
-	uint32_t count = 0;
-	size_t packed = 0;
-
-	for (; slot <= end; slot++, count++) {
-		struct log_entry e = log_window_entry(&px->log, slot);
-
-		packed += e.payload.len;
-		if (count > 0 && (packed > bytes || count == px->config.batch_entries))
-			break;
-		wire_put_log_entry(to, &e);
-	}
-	return (struct wire_list){.packed = buffer_view(to), .count = count};
-}
-
-struct wire_list
-px_pack_headers(const struct px *px, uint64_t first, uint64_t last, struct buffer *to)
-{
-	uint64_t slot = first > px->log.base ? first : px->log.base + 1;
-	uint64_t end = last < px->log.last ? last : px->log.last;
-	uint32_t count = 0;
-
-	for (; slot <= end && count < px->config.batch_entries; slot++, count++) {
-		const struct log_window_entry *e = log_window_at(&px->log, slot);
-
-		wire_put_slot_header(to, &(struct slot_header){.slot = slot,
-		                                               .ballot = e->ballot,
-		                                               .origin = e->origin,
-		                                               .checksum = e->checksum,
-		                                               .before = e->before});
-	}
-	return (struct wire_list){.packed = buffer_view(to), .count = count};
-}
-
-span_t
-px_jitter(struct px *px)
-{
-	uint64_t bound = (uint64_t)px->config.heartbeat.ns << px->candidate.attempts;
-
-	return (span_t){(int64_t)rng_below(&px->rng, bound)};
 }
 
 /* ---- the step ---- */
@@ -237,16 +173,6 @@ meet(struct px *px, uint8_t from, const struct message *m)
 		receive(px, from, m);
 }
 
-static void
-persisted(struct px *px, uint64_t write)
-{
-	px_persisted(px, write);
-	if (px->candidate.role == PX_CANDIDATE)
-		px_count_votes(px);
-	if (px->candidate.role == PX_MASTER)
-		px_count_accepted(px);
-}
-
 /* When a follower sends its next hello. A replica that can't stand for election and receives
  * nothing from a master may have been removed while it was away: no message would be sent to it. */
 static mono_t
@@ -275,39 +201,22 @@ candidacy_deadline(const struct px *px)
 }
 
 static void
-follower_timeout(struct px *px)
-{
-	if (px->witness.lost || px->witness.expelled)
-		return;
-	if (mono_reached(px->now, hello_deadline(px)))
-		px_say_hello(px);
-	if (mono_reached(px->now, source_deadline(px)))
-		px_look_for_state(px);
-	if (mono_reached(px->now, candidacy_deadline(px)))
-		px_begin_candidacy(px);
-}
-
-/* Perhaps it is no member any more, or no replica whose promise it lacks is one: a candidate that
- * has asked often sends hello, to all others of the newest list that it knows. */
-static void
-candidate_timeout(struct px *px)
-{
-	if (mono_before(px->now, px->candidate.retry_at))
-		return;
-	if (px->candidate.asks == PX_ASKS_MAX)
-		px_say_hello(px);
-	px_send_prepares(px);
-}
-
-static void
 timeout(struct px *px)
 {
 	switch (px->candidate.role) {
 	case PX_FOLLOWER:
-		follower_timeout(px);
+		if (px->witness.lost || px->witness.expelled)
+			break;
+		if (mono_reached(px->now, hello_deadline(px)))
+			px_say_hello(px);
+		if (mono_reached(px->now, source_deadline(px)))
+			px_look_for_state(px);
+		if (mono_reached(px->now, candidacy_deadline(px)))
+			px_begin_candidacy(px);
 		break;
 	case PX_CANDIDATE:
-		candidate_timeout(px);
+		if (mono_reached(px->now, px->candidate.retry_at))
+			px_ask_again(px);
 		break;
 	case PX_MASTER:
 		if (mono_reached(px->now, px->leader.heartbeat_at))
@@ -337,7 +246,7 @@ settle(struct px *px)
 void
 px_step(struct px *px, const struct px_event *event, struct px_update *update)
 {
-	update_clear(update);
+	px_update_clear(update);
 	px->out = update;
 	px->now = mono_max(px->now, event->now);
 	if (px->repair.base_new)
@@ -349,7 +258,11 @@ px_step(struct px *px, const struct px_event *event, struct px_update *update)
 		meet(px, event->from, event->message);
 		break;
 	case PX_PERSISTED:
-		persisted(px, event->write);
+		px_persisted(px, event->write);
+		if (px->candidate.role == PX_CANDIDATE)
+			px_count_votes(px);
+		if (px->candidate.role == PX_MASTER)
+			px_count_accepted(px);
 		break;
 	case PX_PROPOSE:
 		px_propose(px, event->payload);
@@ -371,57 +284,41 @@ px_step(struct px *px, const struct px_event *event, struct px_update *update)
 		px->full = event->on;
 		break;
 	case PX_COPY_BEGUN:
-		px_on_copy_begun(px, event->from);
+		if (px->candidate.role == PX_MASTER)
+			px_peer_copies(px, event->from);
 		break;
 	}
 	settle(px);
-	px_note_status(px);
+	note_status(px);
 	px->out = NULL;
 	must(px->log.base <= px->learner.chosen && px->learner.chosen <= px->acceptor.accepted_to);
 	must(px->acceptor.accepted_to <= px->log.last &&
 	     px->acceptor.durable <= px->acceptor.accepted_to);
 }
 
-static bool
-is_alone(const struct px *px)
-{
-	const struct px_members *m = &px->group.members;
-	int self = 0, voters = 0;
-
-	for (int i = 0; i < m->n; i++) {
-		voters += m->list[i].voter;
-		self += m->list[i].voter && m->list[i].id == px->config.self;
-	}
-	return voters == 1 && self == 1;
-}
-
-/* An open master has a vote: px_reconfig_settle. */
+/* Answers to heartbeats that carried the other length do not count: else a grant of the old length
+ * would be counted with the new one. */
 void
-px_note_status(struct px *px)
+px_set_lease(struct px *px, span_t lease, span_t heartbeat)
 {
-	const bool master = px->candidate.role == PX_MASTER, open = px_open(px);
-
-	px->status = (struct px_status){
-	    .open = open,
-	    .alone = is_alone(px),
-	    .master = px->acceptor.master,
-	    .lease_until = master ? px->lease.until : (mono_t){INT64_MIN},
-	    .master_until = master ? px->lease.until : px->lease.granted_until,
-	    .first = px->log.base + 1,
-	    .chosen = px->learner.chosen,
-	    .behind = master ? 0 : px_behind(px),
-	    .condition = open ? CONDITION_VOTING : px_condition(px),
-	    .deadline = px_deadline(px),
-	};
+	must(heartbeat.ns > 0 && lease.ns > heartbeat.ns);
+	must(span_to_ms(lease) > 0 && span_to_ms(lease) <= LIMIT_LEASE_MAX_S * 1000);
+	if (lease.ns != px->config.lease.ns)
+		px_heartbeats_skip(px);
+	px->config.lease = lease;
+	px->config.heartbeat = heartbeat;
+	if (!mono_is_never(px->leader.heartbeat_at))
+		px_heartbeat_by(px, mono_add(px->now, heartbeat));
+	note_status(px);
 }
+
+/* ---- accessors ---- */
 
 const struct px_status *
 px_status(const struct px *px)
 {
 	return &px->status;
 }
-
-/* ---- accessors ---- */
 
 mono_t
 px_deadline(const struct px *px)
@@ -522,9 +419,10 @@ px_members(const struct px *px)
 }
 
 void
-px_set_keys(struct px *px, uint64_t since)
+px_set_keys(struct px *px, uint64_t keys, bool any)
 {
-	px->keys = since;
+	px->keys = keys;
+	px->keyless = !any;
 }
 
 bool

@@ -237,9 +237,10 @@ enum replica_condition px_condition(const struct px *px);
 /* A replica from which a copy of the state is to be fetched, because this replica needs entries
  * that are trimmed there; 0: none. */
 uint8_t px_behind(const struct px *px);
-/* This replica has the signing keys that the entry of this index has brought in on its disk; 0:
- * none has, or it lacks them. The master is told. */
-void px_set_keys(struct px *px, uint64_t since);
+/* The signing keys on this replica's disk: the index of the entry that put them in force, and one;
+ * 0: it lacks one. The master is told them. `any` false: it has none, and stands for no election.
+ */
+void px_set_keys(struct px *px, uint64_t keys, bool any);
 /* A master's record of another member's progress. */
 struct px_progress {
 	uint64_t match, applied; /* durable in its log, in its state.db */

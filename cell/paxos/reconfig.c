@@ -56,22 +56,7 @@ px_majority(const struct px_members *m, int voters)
 
 /* ---- changes ---- */
 
-/* Adds a member to the list; false when it can't be in one: the state has no such list, either. */
-static bool
-add_member(struct px_members *to, const struct member *m)
-{
-	if (m->id == 0 || is_member(to, m->id) || px_is_removed(to, m->id))
-		return false;
-	if (m->role == MEMBER_REMOVED) {
-		mark_removed(to, m->id);
-		return true;
-	}
-	if (to->n == LIMIT_REPLICAS)
-		return false;
-	to->list[to->n++] = (struct px_member){m->id, m->role == MEMBER_VOTER};
-	return true;
-}
-
+/* The state has no list that is refused here, either. */
 bool
 px_read_members(struct px_members *to, struct wire_list list)
 {
@@ -80,8 +65,15 @@ px_read_members(struct px_members *to, struct wire_list list)
 	int voters = 0;
 
 	while (wire_next_member(&c, &m)) {
-		if (!add_member(to, &m))
+		if (m.id == 0 || is_member(to, m.id) || px_is_removed(to, m.id))
 			return false;
+		if (m.role == MEMBER_REMOVED) {
+			mark_removed(to, m.id);
+			continue;
+		}
+		if (to->n == LIMIT_REPLICAS)
+			return false;
+		to->list[to->n++] = (struct px_member){m.id, m.role == MEMBER_VOTER};
 		voters += m.role == MEMBER_VOTER;
 	}
 	return voters > 0;
@@ -209,19 +201,6 @@ px_log_cut(struct px *px, uint64_t last)
 
 /* ---- in force ---- */
 
-static void
-trace_members(const struct px *px)
-{
-	const struct px_members *m = &px->group.members;
-	char list[LIMIT_REPLICAS * 16] = "";
-	size_t n = 0;
-
-	for (int i = 0; i < m->n; i++)
-		n += (size_t)snprintf(list + n, sizeof list - n, " %u%s", m->list[i].id,
-		                      m->list[i].voter ? "" : " (learner)");
-	PX_TRACE(px, "the members are, behind slot " SLOT ":%s", m->version, list);
-}
-
 /* Members that the new list leaves out were removed. But the first list of a learner is read from a
  * file, and may be of another time than the beginning of the log. */
 static void
@@ -230,6 +209,8 @@ put_in_force(struct px *px, const struct px_members *next)
 	const struct px_members *old = &px->group.members;
 	bool known = old->version > 0 || px_is_voter(old, px->config.self);
 	struct px_members members = *next;
+	char list[LIMIT_REPLICAS * 16] = "";
+	size_t n = 0;
 
 	for (size_t i = 0; i < sizeof members.removed / sizeof members.removed[0]; i++)
 		members.removed[i] |= old->removed[i];
@@ -238,7 +219,11 @@ put_in_force(struct px *px, const struct px_members *next)
 			mark_removed(&members, old->list[i].id);
 	px->group.members = members;
 	px->group.unsettled = true;
-	trace_members(px);
+
+	for (int i = 0; i < members.n; i++)
+		n += (size_t)snprintf(list + n, sizeof list - n, " %u%s", members.list[i].id,
+		                      members.list[i].voter ? "" : " (learner)");
+	PX_TRACE(px, "the members are, behind slot " SLOT ":%s", members.version, list);
 }
 
 void
@@ -257,18 +242,6 @@ px_reconfig_recover(struct px *px)
 	px_reconfig_gather(px);
 }
 
-/* A master sends the news that the change is chosen at once, and to removed members, too: a replica
- * that does not know it needs the old majority to be elected. */
-static void
-tell_change(struct px *px, const struct px_members *old)
-{
-	px_heartbeat_by(px, px->now);
-	for (int i = 0; i < old->n; i++)
-		if (!is_member(&px->group.members, old->list[i].id) &&
-		    old->list[i].id != px->config.self)
-			px_send_heartbeat(px, old->list[i].id);
-}
-
 void
 px_reconfig_pass(struct px *px)
 {
@@ -279,8 +252,16 @@ px_reconfig_pass(struct px *px)
 		struct px_members old = px->group.members;
 
 		put_in_force(px, next);
-		if (px->candidate.role == PX_MASTER)
-			tell_change(px, &old);
+		if (px->candidate.role == PX_MASTER) {
+			/* A master sends the news that the change is chosen at once, and to removed
+			 * members, too: a replica that does not know it needs the old majority to
+			 * be elected. */
+			px_heartbeat_by(px, px->now);
+			for (int i = 0; i < old.n; i++)
+				if (!is_member(&px->group.members, old.list[i].id) &&
+				    old.list[i].id != px->config.self)
+					px_send_heartbeat(px, old.list[i].id);
+		}
 		if (px->out)
 			px_record_chosen(px);
 	}

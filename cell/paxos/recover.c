@@ -32,16 +32,6 @@ take_entries(struct px *px, const struct px_recovered *recovered)
 	}
 }
 
-/* The slots that the log's hint calls chosen, as far as they are readable. */
-static uint64_t
-chosen_by_hint(const struct px *px, const struct px_recovered *recovered)
-{
-	uint64_t last = px->log.last;
-
-	must(recovered->chosen >= recovered->trimmed);
-	return recovered->chosen < last ? recovered->chosen : last;
-}
-
 /* Every slot of the state is chosen, but where the hint does not reach, the log may have accepted
  * other values than the chosen ones, or end. If its entry of the state's last slot has the origin
  * of the state's, that entry was chosen, and so were all entries before it, since each follows the
@@ -74,8 +64,10 @@ void
 px_recover(struct px *px, const struct px_recovered *recovered)
 {
 	take_entries(px, recovered);
-	px->learner.chosen = px->learner.chosen_recorded = px->learner.chosen_durable =
-	    chosen_by_hint(px, recovered);
+	/* The slots that the log's hint calls chosen, as far as they are readable. */
+	must(recovered->chosen >= recovered->trimmed);
+	px->learner.chosen = recovered->chosen < px->log.last ? recovered->chosen : px->log.last;
+	px->learner.chosen_recorded = px->learner.chosen_durable = px->learner.chosen;
 	if (recovered->applied > px->learner.chosen)
 		begin_at_state(px, recovered);
 	px->acceptor.accepted_to = px->learner.chosen;
@@ -181,13 +173,13 @@ px_note_first(struct px *px, uint8_t from, uint64_t first)
 	px->repair.ahead_first = first;
 }
 
-/* The voter behind `id` in the order of ids, without this replica. */
-static uint8_t
-next_voter(const struct px *px, uint8_t id)
+void
+px_look_for_state(struct px *px)
 {
-	const struct px_members *members = px_members(px);
+	const struct px_members *members = &px->group.members;
 	uint8_t lowest = 0, next = 0;
 
+	/* The next voter after the last source in the order of ids, without this replica. */
 	for (int i = 0; i < members->n; i++) {
 		uint8_t other = members->list[i].id;
 
@@ -195,16 +187,11 @@ next_voter(const struct px *px, uint8_t id)
 			continue;
 		if (lowest == 0 || other < lowest)
 			lowest = other;
-		if (other > id && (next == 0 || other < next))
+		if (other > px->repair.source && (next == 0 || other < next))
 			next = other;
 	}
-	return next ? next : lowest;
-}
+	px->repair.source = next ? next : lowest;
 
-void
-px_look_for_state(struct px *px)
-{
-	px->repair.source = next_voter(px, px->repair.source);
 	if (px->repair.stateless)
 		PX_TRACE(px, "has no state: replica %u may have one", px->repair.source);
 	px->repair.source_at = mono_add(px->now, (span_t){PX_SOURCE_LEASES * px->config.lease.ns});

@@ -4,8 +4,8 @@
  *                       durable there               to be sent to it
  *
  * Each follower is sent consecutive slots, without waiting for answers, up to a bound of bytes
- * (flow.c). Beyond PX_FLIGHT_SLOTS only full batches are sent, so under load the batches grow while
- * disks and networks are busy ("Paxos Made Live", section 4.2: many values, one disk flush).
+ * (see flow). Beyond PX_FLIGHT_SLOTS only full batches are sent, so under load the batches grow
+ * while disks and networks are busy ("Paxos Made Live", section 4.2: many values, one disk flush).
  *
  * Heartbeats do not wait behind entries, so their answers do not show what was lost. If an answer
  * lacks entries that were sent, an Accept without entries is sent behind them: a follower that
@@ -18,22 +18,128 @@
 #include "cell/paxos/internal.h"
 #include "cell/wire/codec.h"
 
-static void
-forget_peers(struct px *px)
-{
-	const uint64_t last = px->log.last;
+/* ---- flow ----
+ *
+ * How much a master may have open, and how much of it may be in flight to a follower. Entries sent
+ * faster than the follower accepts them only wait in queues, ahead of all that is sent later and of
+ * messages to others over the same link. So the time from sending to acceptance is measured, of one
+ * message at a time, and the window is adjusted to it: its new size is the one for which that time
+ * would be the shortest one measured so far plus one heartbeat interval. */
 
-	for (int id = 0; id <= LIMIT_REPLICA_ID; id++)
-		px->leader.peers[id] = (struct peer){
-		    .have = px->learner.chosen,
-		    .next = px->learner.chosen + 1,
-		    .told =
-		        px->candidate.votes[id].same < last ? px->candidate.votes[id].same : last,
-		    .flow.window = PX_FLIGHT_FIRST,
-		    .lease_end = {INT64_MIN},
-		    .answered_at = {INT64_MIN},
-		};
+uint64_t
+px_known_to(const struct px *px, const struct peer *p)
+{
+	const uint64_t known = p->have > p->told ? p->have : p->told;
+
+	return known > px->log.base ? known : px->log.base;
 }
+
+static size_t
+in_flight(const struct px *px, const struct peer *p)
+{
+	const uint64_t known = px_known_to(px, p);
+
+	return p->next - 1 > known ? log_window_bytes(&px->log, known, p->next - 1) : 0;
+}
+
+static size_t
+flow_room(const struct px *px, const struct peer *p)
+{
+	const size_t flight = in_flight(px, p);
+
+	return flight < p->flow.window ? p->flow.window - flight : 0;
+}
+
+static bool
+answers(const struct px *px, const struct px_member *m)
+{
+	const mono_t answered_at = px->leader.peers[m->id].answered_at;
+
+	return m->voter && m->id != px->config.self &&
+	       mono_before(px->now, mono_add(answered_at, px->config.lease));
+}
+
+/* The number of answering voters whose windows are at least as large as this one. */
+static int
+as_large(const struct px *px, size_t window)
+{
+	const struct px_members *m = &px->group.members;
+	int n = 0;
+
+	for (int i = 0; i < m->n; i++)
+		n += answers(px, &m->list[i]) &&
+		     px->leader.peers[m->list[i].id].flow.window >= window;
+	return n;
+}
+
+/* If the master is lost, its successor proposes the open entries again before it serves, perhaps to
+ * voters that have none of them. So no more is open than the fastest voters that make a majority
+ * accept in a short time; further commands wait in front of the log. */
+static size_t
+open_bytes(const struct px *px)
+{
+	const struct px_members *m = &px->group.members;
+	size_t window = 0;
+	int voters = 0;
+
+	for (int i = 0; i < m->n; i++)
+		voters += m->list[i].voter;
+	if (voters < 2)
+		return PX_ROOM_BYTES;
+	for (int i = 0; i < m->n; i++) {
+		const size_t w = px->leader.peers[m->list[i].id].flow.window;
+
+		if (answers(px, &m->list[i]) && w > window && as_large(px, w) >= voters / 2)
+			window = w;
+	}
+	return 2 * window > PX_ROOM_LEAST ? 2 * window : PX_ROOM_LEAST;
+}
+
+bool
+px_room(const struct px *px)
+{
+	const uint64_t last = px->log.last, chosen = px->learner.chosen;
+	const uint64_t from = chosen > px->leader.inherited ? chosen : px->leader.inherited;
+
+	if (px->group.changes.n > 0 && px_next_members(&px->group.changes, &px->group.members))
+		return false;
+	return px->status.open && last - chosen < PX_ROOM_SLOTS &&
+	       (last == from || log_window_bytes(&px->log, from, last) < open_bytes(px));
+}
+
+static void
+flow_accepted(struct px *px, struct peer *p)
+{
+	struct flow *f = &p->flow;
+	const int64_t took = mono_since(px->now, f->sent).ns / 1000 + 1; /* microseconds */
+	int64_t wanted;
+
+	if (f->sample == 0 || p->have < f->sample)
+		return;
+	f->sample = 0;
+
+	/* Behind other traffic, or on another path through the network, acceptance may take longer
+	 * than it did. When the window limited the follower, a longer time may be due to a queue;
+	 * when it did not, the path itself takes longer and the shortest time is raised. */
+	if (f->shortest_us == 0 || took < f->shortest_us)
+		f->shortest_us = took;
+	else if (!f->limited)
+		f->shortest_us += (took - f->shortest_us) / 8;
+
+	if (!f->limited)
+		return;
+	wanted = f->shortest_us + px->config.heartbeat.ns / 1000;
+	wanted = wanted < 2 * took ? wanted : 2 * took;
+	f->window = (size_t)((int64_t)f->window * wanted / took);
+	if (f->window < PX_FLIGHT_LEAST)
+		f->window = PX_FLIGHT_LEAST;
+	if (f->window > PX_FLIGHT_BYTES)
+		f->window = PX_FLIGHT_BYTES;
+	PX_TRACE(px, "replica %u has accepted after %" PRId64 " us: %zu bytes may be in flight",
+	         (unsigned)(p - px->leader.peers), took, f->window);
+}
+
+/* ---- mastership ---- */
 
 /* "(a) If the proposer receives a response to its prepare requests (numbered n) from a majority of
  * acceptors, then it sends an accept request [...] where v is the value of the highest-numbered
@@ -63,7 +169,18 @@ px_begin_mastership(struct px *px)
 	PX_TRACE(px, "is the master of " BALLOT ": chosen up to slot " SLOT ", open up to " SLOT,
 	         BALLOT_OF(px->candidate.ballot), px->learner.chosen, last);
 	px->leader.leaseless_heartbeats = 0;
-	forget_peers(px);
+	for (int id = 0; id <= LIMIT_REPLICA_ID; id++) {
+		const uint64_t same = px->candidate.votes[id].same;
+
+		px->leader.peers[id] = (struct peer){
+		    .have = px->learner.chosen,
+		    .next = px->learner.chosen + 1,
+		    .told = same < last ? same : last,
+		    .flow.window = PX_FLIGHT_FIRST,
+		    .lease_end = {INT64_MIN},
+		    .answered_at = {INT64_MIN},
+		};
+	}
 	px_lease_count(px);
 	px_send_heartbeats(px);
 	px_pump(px);
@@ -75,6 +192,7 @@ px_heartbeat_by(struct px *px, mono_t at)
 	px->leader.heartbeat_at = mono_min(px->leader.heartbeat_at, at);
 }
 
+/* The copy holds what is durable in state.db. */
 void
 px_peer_copies(struct px *px, uint8_t id)
 {
@@ -109,6 +227,8 @@ px_propose(struct px *px, struct bytes payload)
 		px_pump(px);
 }
 
+/* ---- entries ---- */
+
 static void
 send_accept(struct px *px, uint8_t id, struct wire_list named, struct wire_list entries)
 {
@@ -131,17 +251,24 @@ send_batch(struct px *px, uint8_t id)
 {
 	struct peer *p = &px->leader.peers[id];
 	struct buffer headers = BUFFER(LIMIT_FRAME), packed = BUFFER(LIMIT_FRAME);
-	const size_t room = px_flow_room(px, p);
+	const size_t room = flow_room(px, p);
 	const struct wire_list named = px_pack_headers(px, p->next, p->told, &headers);
 	const uint64_t next = p->next + named.count;
 	struct wire_list entries = {0};
+	struct flow *f = &p->flow;
 
 	if (next > p->told)
 		entries = px_pack(px, next, px->log.last,
 		                  room < PX_BATCH_BYTES ? room : PX_BATCH_BYTES, &packed);
 	send_accept(px, id, named, entries);
 	p->next = next + entries.count;
-	px_flow_sent(px, p);
+
+	if (f->sample == 0) {
+		f->sample = p->next - 1;
+		f->sent = px->now;
+		f->limited = false;
+	}
+
 	buffer_free(&headers);
 	buffer_free(&packed);
 }
@@ -156,7 +283,7 @@ may_send(const struct px *px, struct peer *p)
 
 	if (p->next > last || p->next <= px->log.base)
 		return false;
-	if (flight > 0 && px_flow_room(px, p) == 0) {
+	if (flight > 0 && flow_room(px, p) == 0) {
 		p->flow.limited = true;
 		return false;
 	}
@@ -192,30 +319,24 @@ px_send_heartbeat(struct px *px, uint8_t id)
 	buffer_free(&marks);
 }
 
-/* Followers that receive heartbeats of a master that does not receive their answers would never
- * elect another one. */
-static bool
-is_leaseless(struct px *px)
-{
-	px->leader.leaseless_heartbeats =
-	    px_lease_valid(px, px->now) ? 0 : px->leader.leaseless_heartbeats + 1;
-	return px->leader.leaseless_heartbeats * px->config.heartbeat.ns >
-	       PX_LEASELESS_MAX * px->config.lease.ns;
-}
-
-/* Sends heartbeats, which ask for a renewal of the lease and report the chosen slot. */
+/* Sends heartbeats, which ask for a renewal of the lease and report the chosen slot. Followers that
+ * receive those of a master that does not receive their answers would never elect another one. */
 void
 px_send_heartbeats(struct px *px)
 {
+	struct px_leader *l = &px->leader;
+
 	must(px->candidate.role == PX_MASTER);
-	if (is_leaseless(px)) {
-		PX_TRACE(px, "has had no lease for %u heartbeats", px->leader.leaseless_heartbeats);
+	l->leaseless_heartbeats = px_lease_valid(px, px->now) ? 0 : l->leaseless_heartbeats + 1;
+	if (l->leaseless_heartbeats * px->config.heartbeat.ns >
+	    PX_LEASELESS_MAX * px->config.lease.ns) {
+		PX_TRACE(px, "has had no lease for %u heartbeats", l->leaseless_heartbeats);
 		px_follow(px, BALLOT_NONE, (span_t){2 * px->config.lease.ns});
 		return;
 	}
-	px->leader.sequence++;
-	px->leader.sent_at[px->leader.sequence % PX_SENT_TIMES] = px->now;
-	px->leader.heartbeat_at =
+	l->sequence++;
+	l->sent_at[l->sequence % PX_SENT_TIMES] = px->now;
+	l->heartbeat_at =
 	    px->group.others_n > 0 ? mono_add(px->now, px->config.heartbeat) : MONO_NEVER;
 	for (int i = 0; i < px->group.others_n; i++)
 		px_send_heartbeat(px, px->group.others[i]);
@@ -240,7 +361,7 @@ matches(struct px *px, struct peer *p, uint64_t slot)
 		p->have = slot;
 	if (p->next <= slot)
 		p->next = slot + 1;
-	px_flow_accepted(px, p);
+	flow_accepted(px, p);
 }
 
 /* An acceptor's answer in phase 2 ("Paxos Made Simple", section 2.2): it counts for every slot of
@@ -274,6 +395,7 @@ px_on_heartbeat_reply(struct px *px, uint8_t from, const struct msg_heartbeat_re
 	px_lease_count(px);
 	PX_TRACE(px, "replica %u has granted the lease for %" PRId64 " ms more", from,
 	         span_to_ms(mono_since(p->lease_end, px->now)));
+	px_candidate_followed(px, from);
 	p->answered_at = px->now;
 	p->full = m->full;
 	p->minor = m->minor;

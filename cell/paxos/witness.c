@@ -224,7 +224,7 @@ px_witness_write(struct px *px)
 struct wire_list
 px_witness_pack(const struct px *px, struct buffer *to)
 {
-	const struct px_members *members = px_members(px);
+	const struct px_members *members = &px->group.members;
 	struct mark own = px_mark_durable(px);
 	uint32_t count = 1;
 
@@ -240,12 +240,6 @@ px_witness_pack(const struct px *px, struct buffer *to)
 	return (struct wire_list){.packed = buffer_view(to), .count = count};
 }
 
-static bool
-is_ours(const struct px *px, const struct mark *m)
-{
-	return m->replica == px->config.self && m->proof == px_proof(px->config.key, m);
-}
-
 /* Compares a mark that this replica made with its log, in which entries that it learned may have
  * higher ballots than it has promised. Its answers since the start may already have done harm, but
  * the vote is lost for all later ones. */
@@ -256,7 +250,7 @@ check_own(struct px *px, const struct mark *m)
 	                                              px->acceptor.promised_recorded),
 	                         .slot = px->acceptor.held};
 
-	if (!is_ours(px, m))
+	if (m->replica != px->config.self || m->proof != px_proof(px->config.key, m))
 		return;
 	if (m->incarnation > px->repair.incarnation ||
 	    (m->incarnation == px->repair.incarnation && m->start != px->witness.start) ||
@@ -476,21 +470,6 @@ px_on_members(struct px *px, const struct msg_members *m)
 		take_newer_list(px, m->version, m->members);
 }
 
-static void
-count_welcome(struct px *px, uint8_t from)
-{
-	px->witness.welcomed[from] = true;
-	if (!px->witness.mute)
-		return;
-	PX_TRACE(px, "is welcomed by replica %u: %d of %d welcomes", from, welcomes(px),
-	         welcomes_needed(px));
-	if (welcomes(px) < welcomes_needed(px))
-		return;
-	PX_TRACE(px, "takes part from now on");
-	px->witness.mute = false;
-	px_stand_from(px, mono_max(px->candidate.stand_at, mono_add(px->now, px_jitter(px))));
-}
-
 static const struct px_members *
 newest_list(const struct px *px)
 {
@@ -537,5 +516,15 @@ px_on_welcome(struct px *px, uint8_t from, const struct msg_welcome *m)
 	if (px->witness.lost || m->verdict != WELCOME_FINE)
 		return;
 	take_newer_list(px, m->version, m->members);
-	count_welcome(px, from);
+
+	px->witness.welcomed[from] = true;
+	if (!px->witness.mute)
+		return;
+	PX_TRACE(px, "is welcomed by replica %u: %d of %d welcomes", from, welcomes(px),
+	         welcomes_needed(px));
+	if (welcomes(px) < welcomes_needed(px))
+		return;
+	PX_TRACE(px, "takes part from now on");
+	px->witness.mute = false;
+	px_stand_from(px, mono_max(px->candidate.stand_at, mono_add(px->now, px_jitter(px))));
 }

@@ -10,7 +10,7 @@
  *   SET                   answered when the setting is in force at the master
  *   ROTATE_KEY            answered when the new signing key is in force
  *   ADD, REMOVE_PRINCIPAL answered when the principal is there, or gone; the sessions of one that
- *                         is gone end behind that
+ *                         is gone end after that; with `purge` when no ACL file names it, too
  *   RECOVER_PRINCIPAL     likewise, when the principal has the key; by the holder of a member's
  *                         key, which may do nothing else */
 #include <stdlib.h>
@@ -20,20 +20,26 @@
 #include "cell/tree/signing.h"
 #include "cell/wire/codec.h"
 
-enum { OPERATORS_MAX = 256 };
+enum { OPERATORS_MAX = 256, NAMING_MOST = 1000 };
 
 /* ---- answers ---- */
 
 static void
+send_answer(struct replica *r, uint64_t conn, const struct msg_operated *operated)
+{
+	const struct message m = {.code = MSG_operated, .operated = *operated};
+
+	R_TRACE(r, "operator is answered %s%s%.*s", rc_name(operated->rc),
+	        operated->why.len > 0 ? ": " : "", (int)operated->why.len,
+	        (const char *)operated->why.data);
+	r_answer(r, conn, &m);
+}
+
+static void
 answer(struct replica *r, uint64_t conn, enum rc rc, uint64_t id, const char *why)
 {
-	struct message m = {
-	    .code = MSG_operated,
-	    .operated = {.rc = (uint8_t)rc, .id = id, .why = bytes_of(why)},
-	};
-
-	R_TRACE(r, "operator is answered %s%s%s", rc_name(rc), why[0] != '\0' ? ": " : "", why);
-	r_answer(r, conn, &m);
+	send_answer(r, conn,
+	            &(struct msg_operated){.rc = (uint8_t)rc, .id = id, .why = bytes_of(why)});
 }
 
 static void
@@ -107,6 +113,15 @@ admin_transfer(struct replica *r, struct admin_request *o)
 static void
 admin_session(struct replica *r, struct admin_request *o)
 {
+	if (o->asked.name.len > 0) {
+		/* All sessions that the principal has now: later ones have higher numbers. */
+		o->asked.id = master_destroy_sessions(r->master, r_clock(r), o->asked.name,
+		                                      o->asked.keep_delay, &r->master_update);
+		o->under_way = o->asked.id != 0;
+		if (!o->under_way)
+			conclude(r, o, RC_OK, 0, "");
+		return;
+	}
 	o->under_way = master_destroy_session(r->master, r_clock(r), o->asked.id,
 	                                      o->asked.keep_delay, &r->master_update);
 	if (!o->under_way)
@@ -157,7 +172,14 @@ principal_refusal(enum operation what, enum rc rc)
 	}
 }
 
-/* True if the tree is as the command wants it. A name that was gone before is a mistake. */
+static bool
+is_named(const struct replica *r, struct bytes principal)
+{
+	return tree_acl_naming(r->tree, principal, (struct bytes){0}).len > 0;
+}
+
+/* True if the tree has the principal or not, as the command wants it. A name that was gone before,
+ * and is nowhere to be purged, is a mistake. */
 static bool
 principal_settled(const struct replica *r, const struct admin_request *o)
 {
@@ -165,7 +187,7 @@ principal_settled(const struct replica *r, const struct admin_request *o)
 	const bool there = tree_principal(r->tree, o->asked.name, &p);
 
 	if (o->asked.what == OPERATION_REMOVE_PRINCIPAL)
-		return !there && o->proposed;
+		return !there && (o->proposed || (o->asked.purge && is_named(r, o->asked.name)));
 	return there && bytes_equal(p.key, o->asked.key);
 }
 
@@ -184,6 +206,40 @@ principal_op(const struct msg_operate *m)
 	}
 }
 
+/* A new principal finds the rights that ACL files give to its name, and one that is gone leaves
+ * them. */
+static void
+conclude_principal(struct replica *r, struct admin_request *o)
+{
+	struct msg_operated done = {.rc = RC_OK};
+	struct buffer files = BUFFER(LIMIT_FRAME);
+
+	if (o->asked.what != OPERATION_RECOVER_PRINCIPAL) {
+		struct bytes file = {0};
+
+		while (done.naming.count < NAMING_MOST &&
+		       (file = tree_acl_naming(r->tree, o->asked.name, file)).len > 0) {
+			wire_put_acl_file(&files, &(struct acl_file){file});
+			done.naming.count++;
+		}
+		must(!files.failed);
+		done.naming.packed = buffer_view(&files);
+	}
+	send_answer(r, o->conn, &done);
+	buffer_free(&files);
+	forget(r, o);
+}
+
+static void
+principal_is_settled(struct replica *r, struct admin_request *o)
+{
+	o->proposed = true;
+	if (o->asked.purge && is_named(r, o->asked.name))
+		master_purge_name(r->master, r_clock(r), o->asked.name, &r->master_update);
+	else
+		conclude_principal(r, o);
+}
+
 /* The command is decided again until the principal is there, or gone, or that can't be. */
 static void
 admin_principal(struct replica *r, struct admin_request *o)
@@ -197,7 +253,7 @@ admin_principal(struct replica *r, struct admin_request *o)
 	const enum rc rc = tree_check_principal(r->tree, &op);
 
 	if (principal_settled(r, o)) {
-		conclude(r, o, RC_OK, 0, "");
+		principal_is_settled(r, o);
 	} else if (rc != RC_OK) {
 		conclude(r, o, rc, 0, principal_refusal(o->asked.what, rc));
 	} else {
@@ -206,17 +262,6 @@ admin_principal(struct replica *r, struct admin_request *o)
 		o->under_way = o->proposed = true;
 		r_propose(r, &op);
 	}
-}
-
-/* The server introduces the key, and then it is proposed: r_admin_keys. Until that is decided no
- * other key may take its place on the disks. */
-static void
-admin_rotation(struct replica *r, struct admin_request *o)
-{
-	NOTICE(r->config.trace, "the cell's signing key is to be rotated");
-	o->under_way = true;
-	if (!r->admin.rotating)
-		r->update->rotates_key = true;
 }
 
 /* A principal that is no administrator may end its own sessions. */
@@ -228,8 +273,11 @@ may_operate(const struct replica *r, const struct tree_principal *principal,
 
 	if (tree_is_admin(r->tree, principal->name))
 		return true;
-	return m->what == OPERATION_DESTROY_SESSION && tree_session(r->tree, m->id, &s) &&
-	       s.principal_generation == principal->generation;
+	if (m->what != OPERATION_DESTROY_SESSION)
+		return false;
+	if (m->name.len > 0)
+		return bytes_equal(m->name, principal->name);
+	return tree_session(r->tree, m->id, &s) && s.principal_generation == principal->generation;
 }
 
 /* True if the command was decided as that of an operator on a replica's host, or is for one. */
@@ -285,7 +333,12 @@ decide(struct replica *r, struct admin_request *o)
 		admin_principal(r, o);
 		return;
 	case OPERATION_ROTATE_KEY:
-		admin_rotation(r, o);
+		/* The server introduces the key, and then it is proposed: r_admin_keys. Until that
+		 * is decided no other key may take its place on the disks. */
+		NOTICE(r->config.trace, "the cell's signing key is to be rotated");
+		o->under_way = true;
+		if (!r->admin.rotating)
+			r->update->rotates_key = true;
 		return;
 	default:
 		conclude(r, o, RC_INVAL, 0, "no such operation");
@@ -351,13 +404,23 @@ r_admin_frame(struct replica *r, uint64_t conn, struct bytes frame)
 
 /* ---- outcomes ---- */
 
+static bool
+all_ended(const struct replica *r, const struct admin_request *o)
+{
+	struct tree_session first;
+
+	return !tree_session_of_after(r->tree, o->asked.name, 0, &first) || first.id > o->asked.id;
+}
+
 static void
 session_ended(struct replica *r, uint64_t id)
 {
 	struct admin_request *o, *next;
 
 	TAILQ_FOREACH_SAFE(o, &r->admin.requests, entry, next) {
-		if (o->under_way && o->asked.what == OPERATION_DESTROY_SESSION && o->asked.id == id)
+		if (!o->under_way || o->asked.what != OPERATION_DESTROY_SESSION)
+			continue;
+		if (o->asked.name.len > 0 ? all_ended(r, o) : o->asked.id == id)
 			conclude(r, o, RC_OK, id, "");
 	}
 }
@@ -398,15 +461,8 @@ void
 replica_set_keys(struct replica *r, const struct master_keys *keys)
 {
 	master_set_keys(r->master, keys);
-	r->admin.keys = keys->since;
-	px_set_keys(r->px, keys->since);
-}
-
-static bool
-is_decided_again(enum operation what)
-{
-	return what == OPERATION_SET || what == OPERATION_ADD_PRINCIPAL ||
-	       what == OPERATION_REMOVE_PRINCIPAL || what == OPERATION_RECOVER_PRINCIPAL;
+	r->admin.keys = keys->incomplete ? 0 : keys->since + 1;
+	px_set_keys(r->px, r->admin.keys, keys->n > 0);
 }
 
 /* The command that was applied may be another one: so each is decided again. */
@@ -416,7 +472,10 @@ decide_again(struct replica *r)
 	struct admin_request *o;
 
 	TAILQ_FOREACH(o, &r->admin.requests, entry)
-		o->under_way &= !is_decided_again(o->asked.what);
+		o->under_way &= o->asked.what != OPERATION_SET &&
+		                o->asked.what != OPERATION_ADD_PRINCIPAL &&
+		                o->asked.what != OPERATION_REMOVE_PRINCIPAL &&
+		                o->asked.what != OPERATION_RECOVER_PRINCIPAL;
 }
 
 static void

@@ -1,4 +1,4 @@
-/* Comparison of the replicas' states. Each replica computes a digest after every so many entries of
+/* Comparison of the replicas' states. Each replica computes a digest at regular intervals of
  * the log, and sends it to the master. A digest that a majority agrees on is put into an entry of
  * the log, and a replica with another digest for that index learns from it that its state is wrong
  * ("Paxos Made Live", section 6.2: a checksum of the database goes through the log, to find

@@ -1,6 +1,7 @@
 /* The struct and the functions that the files of a replica share. Each file is one idea:
  *
  *   replica.c             beginning and end, the processing of events, applying
+ *   replica_update.c      what a step adds to its update; proposals that wait for room in the log
  *   mastership.c          the mastership of this replica, and news of it for clients
  *   member_list.c         the list of members, its distribution, and its changes
  *   admin.c               operators' commands
@@ -10,7 +11,7 @@
  *   member_rules.c        which replicas may become members, and which may stop
  *   divergence.c          agreement of the replicas about digests
  *   disk_full.c           the decisions of a master about full disks
- *   frame_backlog.c       a queue of frames
+ *   frame_queue.c         a queue of frames
  *
  * The last four are functions of their arguments, and do not include this file. */
 #ifndef LSFS_REPLICA_INTERNAL_H
@@ -21,7 +22,7 @@
 #include "cell/replica/disk_full.h"
 #include "cell/replica/member_rules.h"
 #include "cell/replica/replica.h"
-#include "cell/replica/frame_backlog.h"
+#include "cell/replica/frame_queue.h"
 
 /* A command of an operator that is not answered yet. */
 struct admin_request {
@@ -44,7 +45,7 @@ struct replica_disk {
 	mono_t synced;    /* since when a write has waited for its sync; MONO_NEVER: none does */
 };
 
-/* replica.c: proposals that wait for room in the log, in order. */
+/* replica_update.c: proposals that wait for room in the log, in order. */
 struct proposal_backlog {
 	struct bytes *proposals; /* owned */
 	size_t n, room, bytes;
@@ -59,7 +60,7 @@ struct mastership {
 	int64_t epoch_wall_ns;   /* time of day when its epoch began */
 	struct ballot announced; /* the master that was announced to clients last */
 	uint64_t announced_epoch;
-	struct frame_backlog parked; /* open_session frames that wait for the epoch */
+	struct frame_queue parked; /* open_session frames that wait for the epoch */
 	size_t parked_n;
 	bool refuses_growth; /* no majority has space on its disks: refuses what needs it */
 };
@@ -121,7 +122,9 @@ struct replica {
 /* Traces: a verdict, with its numbers. */
 #define R_TRACE(r, ...) TRACE((r)->config.trace, __VA_ARGS__)
 
-/* replica.c */
+/* replica_update.c */
+/* Empties the update, for the next step. */
+void r_update_clear(struct replica_update *u);
 /* True while this master's lease holds. */
 bool r_lease_valid(const struct replica *r);
 /* The clocks, the lease and the refusals of growth that cell/master needs in each call. */
@@ -136,8 +139,13 @@ void r_answer(struct replica *r, uint64_t conn, const struct message *m);
 void r_send_peer(struct replica *r, uint8_t peer, const struct message *m);
 /* Adds a proposal to those that wait for room in the log; takes `owned` over. */
 void r_backlog_put(struct replica *r, struct bytes owned);
+/* Proposes of them what the log has room for; false: it has none. */
+bool r_backlog_propose(struct replica *r);
 /* Drops all proposals that wait. */
 void r_backlog_clear(struct replica *r);
+/* Looks the payloads of the records up again: they are views into the log, which later steps of
+ * paxos, in the same step of the replica, may have changed. */
+void r_look_up_payloads(struct replica *r);
 /* True when the entry behind the applied ones is not in the log any more: the state can only be
  * replaced. */
 bool r_state_waits(const struct replica *r);

@@ -80,15 +80,15 @@ r_mastership_redirect(struct replica *r, uint64_t conn, struct bytes frame)
 static void
 admit_parked(struct replica *r)
 {
-	struct backlog_frame *w;
+	struct queued_frame w;
 
-	while ((w = TAILQ_FIRST(&r->mastership.parked)) != NULL) {
+	while (frame_queue_take(&r->mastership.parked, &w)) {
 		if (r->mastership.serving)
-			master_frame(r->master, r_clock(r), w->conn, w->bytes, &r->master_update);
+			master_frame(r->master, r_clock(r), w.conn, w.frame, &r->master_update);
 		else
-			r_mastership_redirect(r, w->conn, w->bytes);
+			r_mastership_redirect(r, w.conn, w.frame);
 		r_absorb_master(r);
-		frame_backlog_pop(&r->mastership.parked);
+		queued_frame_free(&w);
 		r->mastership.parked_n--;
 	}
 }
@@ -157,7 +157,7 @@ void
 r_mastership_free(struct replica *r)
 {
 	r_backlog_clear(r);
-	frame_backlog_clear(&r->mastership.parked);
+	frame_queue_free(&r->mastership.parked);
 }
 
 /* ---- clients ---- */
@@ -174,7 +174,8 @@ void
 r_mastership_frame(struct replica *r, uint64_t conn, struct bytes frame)
 {
 	if (master_soon(r) && r->mastership.parked_n < PARKED_MAX && opens_session(frame)) {
-		frame_backlog_push(&r->mastership.parked, conn, bytes_copy(frame));
+		frame_queue_put(&r->mastership.parked,
+		                (struct queued_frame){.conn = conn, .frame = bytes_copy(frame)});
 		r->mastership.parked_n++;
 		R_TRACE(r, "mastership has no epoch yet: open_session waits, %zu in all",
 		        r->mastership.parked_n);

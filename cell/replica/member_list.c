@@ -27,17 +27,6 @@ know_applied(struct replica *r)
 	buffer_free(&packed);
 }
 
-static struct wire_list
-pack(const struct member *members, int n)
-{
-	struct buffer packed = BUFFER(LIMIT_FRAME);
-
-	for (int i = 0; i < n; i++)
-		wire_put_member(&packed, &members[i]);
-	must(!packed.failed);
-	return (struct wire_list){buffer_take(&packed), (uint32_t)n};
-}
-
 static void
 px_members_add(struct px_members *to, const struct member *m)
 {
@@ -53,8 +42,13 @@ void
 r_member_list_init(struct replica *r, const struct replica_config *config, struct px_config *to)
 {
 	struct member member = {0};
+	struct buffer packed = BUFFER(LIMIT_FRAME);
 
-	r->members.first = pack(config->members, config->members_n);
+	for (int i = 0; i < config->members_n; i++)
+		wire_put_member(&packed, &config->members[i]);
+	must(!packed.failed);
+	r->members.first = (struct wire_list){buffer_take(&packed), (uint32_t)config->members_n};
+
 	know(r, config->members_version, r->members.first);
 	know_applied(r);
 	to->newest = (struct px_members){.version = config->members_version};

@@ -160,7 +160,7 @@ majority_lives(const struct member_view *m, struct member_verdict *v)
 static bool
 has_keys(const struct member_view *m, const struct member_view_item *of)
 {
-	return of->progress.keys >= m->keys;
+	return of->progress.keys > m->keys;
 }
 
 /* True if a majority of the voters has the signing keys in force, which are nowhere but on their
@@ -207,33 +207,28 @@ is_taken(const struct member_view *m, struct bytes address, struct bytes key,
 	return false;
 }
 
-/* Drops, when the list is full, the removed member with the lowest id; the highest id of the list
- * is never dropped. */
-static void
-make_room(struct member_view *m)
-{
-	int i = 0;
-
-	if (m->n < LIMIT_MEMBERS)
-		return;
-	while (is_live(&m->list[i]))
-		i++;
-	must(i < m->n - 1);
-	memmove(&m->list[i], &m->list[i + 1], (size_t)(m->n - 1 - i) * sizeof m->list[0]);
-	m->n--;
-}
-
 static void
 append(struct member_view *m, struct bytes address, struct bytes key, struct member_verdict *v)
 {
 	uint8_t highest = m->list[m->n - 1].member.id;
+	int i = 0;
 
 	if (highest == LIMIT_REPLICA_ID) {
 		v->rc = RC_FULL;
 		say(v->why, "all %d ids of replicas were used", LIMIT_REPLICA_ID);
 		return;
 	}
-	make_room(m);
+
+	/* Drops, when the list is full, the removed member with the lowest id; the highest id of
+	 * the list is never dropped. */
+	if (m->n >= LIMIT_MEMBERS) {
+		while (is_live(&m->list[i]))
+			i++;
+		must(i < m->n - 1);
+		memmove(&m->list[i], &m->list[i + 1], (size_t)(m->n - 1 - i) * sizeof m->list[0]);
+		m->n--;
+	}
+
 	m->list[m->n++] = (struct member_view_item){
 	    .member = {.id = (uint8_t)(highest + 1),
 	               .role = MEMBER_LEARNER,

@@ -13,7 +13,6 @@ enum {
 	APPLY_WORK = 1024 * 1024,
 	COMMAND_WORK = 2048,
 	ROW_WORK = 512,
-	SEND_WORK = 1024, /* of cell/master for a message, in addition to its bytes */
 };
 
 /* ---- life ---- */
@@ -62,188 +61,6 @@ replica_free(struct replica *r)
 	free(r);
 }
 
-static void
-update_clear(struct replica_update *u)
-{
-	for (size_t i = 0; i < u->sends_n; i++)
-		free((void *)u->sends[i].frame.data);
-	u->records_n = u->sends_n = u->closes_n = 0;
-	u->write = u->applied = 0;
-	u->members_changed = u->rotates_key = u->diverged = false;
-	u->behind = 0;
-	if (u->rows.rows != NULL)
-		row_list_free(&u->rows);
-}
-
-void
-replica_update_free(struct replica_update *u)
-{
-	update_clear(u);
-	free(u->records);
-	free(u->sends);
-	free(u->closes);
-	*u = (struct replica_update){0};
-}
-
-/* ---- the updates of the parts go into that of the replica ---- */
-
-bool
-r_lease_valid(const struct replica *r)
-{
-	return mono_before(r->now, r->paxos->lease_until);
-}
-
-struct master_clock
-r_clock(const struct replica *r)
-{
-	return (struct master_clock){
-	    .now = r->now,
-	    .wall_ns = r->wall_ns,
-	    .lease = r_lease_valid(r),
-	    .full = r->mastership.refuses_growth,
-	};
-}
-
-static void
-add_send(struct replica *r, struct replica_send send)
-{
-	struct replica_update *u = r->update;
-
-	ARRAY_ROOM(u->sends, u->sends_n, u->sends_room);
-	u->sends[u->sends_n++] = send;
-}
-
-static struct bytes
-frame_of(const struct message *m)
-{
-	struct buffer frame = BUFFER(LIMIT_FRAME);
-
-	wire_put_frame(&frame, m);
-	must(!frame.failed);
-	return buffer_take(&frame);
-}
-
-void
-r_answer(struct replica *r, uint64_t conn, const struct message *m)
-{
-	add_send(r, (struct replica_send){.conn = conn, .frame = frame_of(m)});
-}
-
-void
-r_send_peer(struct replica *r, uint8_t peer, const struct message *m)
-{
-	add_send(r, (struct replica_send){.to_peer = true, .peer = peer, .frame = frame_of(m)});
-}
-
-void
-r_step_px(struct replica *r, struct px_event event)
-{
-	struct replica_update *u = r->update;
-	struct px_update *px = &r->px_update;
-
-	event.now = r->now;
-	r->px_steps++;
-	px_step(r->px, &event, px);
-	for (size_t i = 0; i < px->records_n; i++) {
-		ARRAY_ROOM(u->records, u->records_n, u->records_room);
-		u->records[u->records_n++] = px->records[i];
-	}
-	if (px->write != 0) {
-		u->write = r->disk.written = px->write;
-		r->disk.synced = mono_min(r->disk.synced, r->now);
-	}
-	for (size_t i = 0; i < px->sends_n; i++) {
-		struct px_send *s = &px->sends[i];
-
-		add_send(r, (struct replica_send){.to_peer = true,
-		                                  .peer = s->to,
-		                                  .after = s->after,
-		                                  .frame = s->frame});
-		s->frame = (struct bytes){NULL, 0};
-	}
-}
-
-/* The payloads are views into the log, which later steps of paxos, in the same step of the replica,
- * may have changed. */
-static void
-look_up_payloads(struct replica *r)
-{
-	struct replica_update *u = r->update;
-
-	for (size_t i = 0; i < u->records_n; i++)
-		if (u->records[i].kind == PX_RECORD_ENTRY)
-			u->records[i].payload = px_payload(r->px, u->records[i].slot);
-}
-
-/* ---- the backlog ---- */
-
-void
-r_backlog_put(struct replica *r, struct bytes owned)
-{
-	struct proposal_backlog *b = &r->backlog;
-
-	ARRAY_ROOM(b->proposals, b->n, b->room);
-	b->proposals[b->n++] = owned;
-	b->bytes += owned.len;
-}
-
-static void
-backlog_drop(struct replica *r, size_t n)
-{
-	struct proposal_backlog *b = &r->backlog;
-
-	for (size_t i = 0; i < n; i++) {
-		b->bytes -= b->proposals[i].len;
-		free((void *)b->proposals[i].data);
-	}
-	b->n -= n;
-	if (b->n > 0)
-		memmove(b->proposals, b->proposals + n, b->n * sizeof *b->proposals);
-}
-
-void
-r_backlog_clear(struct replica *r)
-{
-	backlog_drop(r, r->backlog.n);
-	free(r->backlog.proposals);
-	r->backlog = (struct proposal_backlog){0};
-}
-
-/* False: the log has no room for what waits. */
-static bool
-backlog_propose(struct replica *r)
-{
-	size_t n = 0;
-
-	while (n < r->backlog.n && px_room(r->px))
-		r_step_px(r, (struct px_event){.kind = PX_PROPOSE,
-		                               .payload = r->backlog.proposals[n++]});
-	backlog_drop(r, n);
-	return n > 0;
-}
-
-void
-r_absorb_master(struct replica *r)
-{
-	struct master_update *m = &r->master_update;
-	struct replica_update *u = r->update;
-
-	for (size_t i = 0; i < m->proposals_n; i++)
-		r_backlog_put(r, m->proposals[i]);
-	for (size_t i = 0; i < m->sends_n; i++) {
-		r->work += SEND_WORK + m->sends[i].frame.len;
-		add_send(r, (struct replica_send){.conn = m->sends[i].conn,
-		                                  .datagram = m->sends[i].datagram,
-		                                  .frame = m->sends[i].frame});
-	}
-	for (size_t i = 0; i < m->closes_n; i++) {
-		ARRAY_ROOM(u->closes, u->closes_n, u->closes_room);
-		u->closes[u->closes_n++] = m->closes[i];
-		r_admin_disconnected(r, m->closes[i]);
-	}
-	m->proposals_n = m->sends_n = m->closes_n = 0;
-}
-
 /* ---- apply ---- */
 
 static void
@@ -257,16 +74,6 @@ trace_note(struct replica *r, const struct tree_note *n)
 		NOTICE(r->config.trace, "%.*s: the lock is delayed for %lld s", (int)path.len,
 		       (const char *)path.data, (long long)n->seconds);
 	buffer_free(&path);
-}
-
-/* A master that serves was told with the entry. */
-static void
-principal_removed(struct replica *r, struct bytes principal)
-{
-	if (r->mastership.serving)
-		return;
-	master_principal_removed(r->master, principal, &r->master_update);
-	r_absorb_master(r);
 }
 
 static void
@@ -283,8 +90,11 @@ look_at_note(struct replica *r, const struct tree_note *n)
 		r_settings_changed(r);
 	else if (n->kind == TREE_EPOCH_BEGAN)
 		r_mastership_epoch(r, n);
-	else if (n->kind == TREE_PRINCIPAL_REMOVED)
-		principal_removed(r, n->name);
+	else if (n->kind == TREE_PRINCIPAL_REMOVED && !r->mastership.serving) {
+		/* A master that serves was told with the entry. */
+		master_principal_removed(r->master, n->name, &r->master_update);
+		r_absorb_master(r);
+	}
 }
 
 static void
@@ -313,12 +123,6 @@ apply_next(struct replica *r)
 		look_at_note(r, &out->notes[i]);
 }
 
-bool
-r_state_waits(const struct replica *r)
-{
-	return r->applied + 1 < r->paxos->first;
-}
-
 static bool
 may_apply(const struct replica *r)
 {
@@ -343,7 +147,7 @@ settle(struct replica *r)
 		if (r->admin.n > 0)
 			r_admin_go_on(r);
 		follow_paxos(r);
-		more = r->backlog.n > 0 && backlog_propose(r);
+		more = r->backlog.n > 0 && r_backlog_propose(r);
 		while (may_apply(r) && r->work < APPLY_WORK) {
 			apply_next(r);
 			more = true;
@@ -352,20 +156,6 @@ settle(struct replica *r)
 }
 
 /* ---- events ---- */
-
-static void
-on_persisted(struct replica *r, uint64_t ticket)
-{
-	r->disk.synced = ticket >= r->disk.written ? MONO_NEVER : r->now;
-	r_step_px(r, (struct px_event){.kind = PX_PERSISTED, .write = ticket});
-}
-
-static void
-on_saved(struct replica *r, uint64_t index)
-{
-	r->disk.saved = index;
-	r_step_px(r, (struct px_event){.kind = PX_APPLIED, .slot = index});
-}
 
 static void
 on_peer(struct replica *r, const struct replica_event *e)
@@ -423,29 +213,6 @@ on_frame(struct replica *r, const struct replica_event *e)
 }
 
 static void
-on_datagram(struct replica *r, const struct replica_event *e)
-{
-	if (!r->mastership.serving)
-		return;
-	master_datagram(r->master, r_clock(r), e->conn, e->frame, &r->master_update);
-	r_absorb_master(r);
-}
-
-static void
-on_connected(struct replica *r, const struct replica_event *e)
-{
-	master_connected(r->master, e->conn, e->principal, e->key);
-	r_mastership_greet(r, e->conn);
-}
-
-static void
-on_disconnected(struct replica *r, const struct replica_event *e)
-{
-	master_disconnected(r->master, e->conn);
-	r_admin_disconnected(r, e->conn);
-}
-
-static void
 on_timeout(struct replica *r)
 {
 	if (mono_reached(r->now, r->paxos->deadline))
@@ -461,37 +228,36 @@ on_timeout(struct replica *r)
 }
 
 static void
-on_full(struct replica *r, bool on)
-{
-	r->disk.full = on;
-	r_step_px(r, (struct px_event){.kind = PX_FULL, .on = on});
-	r_mastership_supervise(r);
-}
-
-static void
 on_event(struct replica *r, const struct replica_event *e)
 {
 	switch (e->kind) {
 	case REPLICA_CONNECTED:
-		on_connected(r, e);
+		master_connected(r->master, e->conn, e->principal, e->key);
+		r_mastership_greet(r, e->conn);
 		return;
 	case REPLICA_DISCONNECTED:
-		on_disconnected(r, e);
+		master_disconnected(r->master, e->conn);
+		r_admin_disconnected(r, e->conn);
 		return;
 	case REPLICA_FRAME:
 		on_frame(r, e);
 		return;
 	case REPLICA_DATAGRAM:
-		on_datagram(r, e);
+		if (!r->mastership.serving)
+			return;
+		master_datagram(r->master, r_clock(r), e->conn, e->frame, &r->master_update);
+		r_absorb_master(r);
 		return;
 	case REPLICA_PEER:
 		on_peer(r, e);
 		return;
 	case REPLICA_PERSISTED:
-		on_persisted(r, e->write);
+		r->disk.synced = e->write >= r->disk.written ? MONO_NEVER : r->now;
+		r_step_px(r, (struct px_event){.kind = PX_PERSISTED, .write = e->write});
 		return;
 	case REPLICA_SAVED:
-		on_saved(r, e->index);
+		r->disk.saved = e->index;
+		r_step_px(r, (struct px_event){.kind = PX_APPLIED, .slot = e->index});
 		return;
 	case REPLICA_TIMEOUT:
 		on_timeout(r);
@@ -500,7 +266,9 @@ on_event(struct replica *r, const struct replica_event *e)
 		r_step_px(r, (struct px_event){.kind = PX_CLOSE});
 		return;
 	case REPLICA_FULL:
-		on_full(r, e->on);
+		r->disk.full = e->on;
+		r_step_px(r, (struct px_event){.kind = PX_FULL, .on = e->on});
+		r_mastership_supervise(r);
 		return;
 	case REPLICA_COPY_BEGUN:
 		r_step_px(r, (struct px_event){.kind = PX_COPY_BEGUN, .from = e->peer});
@@ -529,24 +297,13 @@ is_well(const struct replica *r)
 	       !r_state_waits(r) && mono_before(r->now, r->paxos->master_until);
 }
 
-static void
-report_to_driver(struct replica *r, struct replica_update *u)
-{
-	u->members_changed = r->members.unreported && r_member_list_report(r);
-	u->behind = behind(r);
-	u->diverged = r->diverged;
-	u->backlog = r->backlog.bytes;
-	u->condition = is_well(r) ? CONDITION_VOTING : replica_condition(r);
-	u->deadline = replica_deadline(r);
-}
-
 void
 replica_step(struct replica *r, const struct replica_event *event, struct replica_update *update)
 {
 	const uint64_t applied = r->applied;
 
 	must(!mono_before(event->now, r->now));
-	update_clear(update);
+	r_update_clear(update);
 	r->update = update;
 	r->now = event->now;
 	r->wall_ns = event->wall_ns;
@@ -560,12 +317,19 @@ replica_step(struct replica *r, const struct replica_event *event, struct replic
 	if (mono_before(r->now, r->paxos->master_until))
 		r->master_seen = r->now;
 	if (r->px_steps > 1)
-		look_up_payloads(r);
+		r_look_up_payloads(r);
 	if (r->applied != applied) {
 		tree_dirty_rows(r->tree, &update->rows);
 		update->applied = r->applied;
 	}
-	report_to_driver(r, update);
+
+	update->members_changed = r->members.unreported && r_member_list_report(r);
+	update->behind = behind(r);
+	update->diverged = r->diverged;
+	update->backlog = r->backlog.bytes;
+	update->condition = is_well(r) ? CONDITION_VOTING : replica_condition(r);
+	update->deadline = replica_deadline(r);
+
 	r->update = NULL;
 }
 
@@ -591,10 +355,4 @@ const struct px *
 replica_px(const struct replica *r)
 {
 	return r->px;
-}
-
-size_t
-replica_under_way(const struct replica *r, uint64_t conn)
-{
-	return master_under_way(r->master, conn);
 }

@@ -50,10 +50,23 @@ enum replica_event_kind {
 	                     * the one before it; empty: a new one can't be introduced */
 };
 
+/* The driver's connections to the other members, for the status. */
+struct replica_links {
+	struct replica_link {
+		uint8_t id;
+		mono_t down_since; /* MONO_NEVER: it is up */
+	} list[LIMIT_MEMBERS];
+	int n;
+};
+
 /* Measurements of the driver, for the status. */
 struct replica_times {
 	uint64_t longest_us, slow;   /* the longest step; the number of steps of more than 10 ms */
 	size_t clients, clients_max; /* connections of clients: the present ones, the most */
+	uint64_t disk_used, disk_size;     /* in bytes, of MSG_status_request alone; 0: not known */
+	const struct replica_links *links; /* NULL: none */
+	size_t unfinished; /* bytes of frames that have come in part, of the principal with most;
+	                    * when a status is asked for */
 };
 
 /* Every event has both clocks: decisions use `now`, time stamps `wall_ns`. */
@@ -134,6 +147,8 @@ struct msg_members replica_members(const struct replica *r);
 /* After REPLICA_STOP: true when the mastership is handed over, and everything is done that can be
  * done by the time `by`. */
 bool replica_left(const struct replica *r, mono_t by);
+/* True if a session is open on the client's connection: not while another replica is master. */
+bool replica_has_session(const struct replica *r, uint64_t conn);
 /* The number of requests without a reply of the principal of a client's connection. */
 size_t replica_under_way(const struct replica *r, uint64_t conn);
 /* True if this replica is the master, its epoch is applied, and its lease is valid. */

@@ -1,5 +1,5 @@
 /* The condition of a replica, and its status, for people: sent on any connection, without a
- * session. */
+ * session; and the use that a client makes of it, for the server. */
 #include "cell/base/must.h"
 #include "cell/replica/internal.h"
 #include "cell/wire/codec.h"
@@ -126,6 +126,9 @@ pack_limits_of_replica(const struct replica *r, struct wire_list *list, struct b
 	    limit_row("log_entries", "count", LIMIT_OF_REPLICA, log.entries, log.entries_max),
 	    limit_row("log_bytes", "bytes", LIMIT_OF_REPLICA, log.bytes, log.bytes_max),
 	    limit_row("clients", "count", LIMIT_OF_REPLICA, r->times.clients, r->times.clients_max),
+	    limit_row("disk", "bytes", LIMIT_OF_REPLICA, r->times.disk_used, r->times.disk_size),
+	    limit_row("unfinished", "bytes", LIMIT_OF_REPLICA, r->times.unfinished,
+	              r->times.clients_max > 0 ? LIMIT_PRINCIPAL_WINDOW : 0),
 	};
 
 	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
@@ -133,15 +136,18 @@ pack_limits_of_replica(const struct replica *r, struct wire_list *list, struct b
 			pack_limit(list, packed, rows[i]);
 }
 
-static void
-pack_limits_of_principals(const struct replica *r, uint64_t conn, struct wire_list *list,
-                          struct buffer *packed)
-{
-	struct limit_row rows[USAGE_LIMITS];
+/* ---- of one client ---- */
 
-	master_usage(r->master, conn, rows);
-	for (size_t i = 0; i < USAGE_LIMITS; i++)
-		pack_limit(list, packed, rows[i]);
+bool
+replica_has_session(const struct replica *r, uint64_t conn)
+{
+	return master_has_session(r->master, conn);
+}
+
+size_t
+replica_under_way(const struct replica *r, uint64_t conn)
+{
+	return master_under_way(r->master, conn);
 }
 
 /* ---- the answer ---- */
@@ -152,6 +158,7 @@ r_status_answer(struct replica *r, uint64_t conn)
 	const struct result_usage usage = tree_usage(r->tree);
 	const uint64_t chosen = r->paxos->chosen;
 	struct buffer progress = BUFFER(LIMIT_FRAME), limits = BUFFER(LIMIT_FRAME);
+	struct buffer links = BUFFER(LIMIT_FRAME);
 	struct message m = {
 	    .code = MSG_status_reply,
 	    .status_reply =
@@ -174,17 +181,39 @@ r_status_answer(struct replica *r, uint64_t conn)
 	            .wall_ns = r->wall_ns,
 	        },
 	};
+	uint32_t n = 0;
 
 	if (m.status_reply.role == REPLICA_MASTER) {
 		m.status_reply.master_since_ns = r->mastership.epoch_wall_ns;
 		m.status_reply.disputed = r->divergence.disputed;
 		m.status_reply.progress = pack_progress(r, &progress);
 	}
+
+	/* A paxos without a master's messages between two followers would never notice that they do
+	 * not reach each other; their connections do. */
+	for (int i = 0; r->times.links != NULL && i < r->times.links->n; i++, n++) {
+		const struct replica_link *l = &r->times.links->list[i];
+		const bool up = mono_is_never(l->down_since);
+
+		wire_put_peer_link(&links,
+		                   &(struct peer_link){l->id,
+		                                       up ? -1
+		                                          : span_to_ms(mono_since(r->now,
+		                                                                  l->down_since))});
+	}
+	m.status_reply.links = (struct wire_list){buffer_view(&links), n};
+
 	pack_limits_of_cell(r, &usage, &m.status_reply.limits, &limits);
 	pack_limits_of_replica(r, &m.status_reply.limits, &limits);
-	if (m.status_reply.role == REPLICA_MASTER)
-		pack_limits_of_principals(r, conn, &m.status_reply.limits, &limits);
+	if (m.status_reply.role == REPLICA_MASTER) {
+		struct limit_row rows[USAGE_LIMITS];
+
+		master_usage(r->master, conn, rows);
+		for (size_t i = 0; i < USAGE_LIMITS; i++)
+			pack_limit(&m.status_reply.limits, &limits, rows[i]);
+	}
 	r_answer(r, conn, &m);
+	buffer_free(&links);
 	buffer_free(&limits);
 	buffer_free(&progress);
 }

@@ -1,4 +1,4 @@
-#include "cell/server/cell_file_writer.h"
+#include "cell/server/internal.h"
 
 #include <sodium.h>
 #include <stdlib.h>
@@ -26,7 +26,7 @@ begin(struct cell_file_writer *c)
 	c->due = false;
 	c->again = MONO_NEVER;
 	c->writing = c->keys;
-	c->io->write_cell_file(c->io->user, &c->cell_file, &c->keys);
+	c->io->directory.write_cell_file(c->io->directory.user, &c->cell_file, &c->keys);
 }
 
 static void
@@ -37,15 +37,6 @@ change(struct cell_file_writer *c)
 		begin(c);
 }
 
-/* The server goes on: the cell file is not read again before the next start. */
-static void
-retry_later(struct cell_file_writer *c, const char *why)
-{
-	if (!c->failed)
-		server_io_log(c->io, SERVER_WARN, "the cell file is not up to date: %s", why);
-	c->again = mono_add(server_io_now(c->io), span_s(RETRY_S));
-}
-
 /* An I/O error is a failure of the disk. */
 void
 cell_file_writer_written(struct cell_file_writer *c, enum rc rc, bool keys_kept, const char *why)
@@ -54,10 +45,15 @@ cell_file_writer_written(struct cell_file_writer *c, enum rc rc, bool keys_kept,
 	c->busy = false;
 	if (keys_kept)
 		c->durable = c->writing;
-	if (rc == RC_IO)
-		c->io->fail(c->io->user, why);
-	else if (rc != RC_OK)
-		retry_later(c, why);
+	if (rc == RC_IO) {
+		c->io->store.fail(c->io->store.store, why);
+	} else if (rc != RC_OK) {
+		/* The server goes on: the cell file is not read again before the next start. */
+		if (!c->failed)
+			clock_io_log(&c->io->clock, LEVEL_WARN,
+			             "the cell file is not up to date: %s", why);
+		c->again = mono_add(clock_io_now(&c->io->clock), span_s(RETRY_S));
+	}
 	c->failed = rc != RC_OK;
 	if (c->due)
 		begin(c);

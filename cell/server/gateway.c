@@ -3,13 +3,14 @@
  * never waits behind log entries. When a connection is lost or can't be made it is tried again
  * after a pause, which doubles while no connection lasts. When the other replica connects it is
  * known to be up, so the own connection is tried again at once. */
-#include "cell/server/gateway.h"
+#include "cell/server/internal.h"
 
 #include <bsd/sys/queue.h>
 #include <sodium.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "cell/base/backoff.h"
 #include "cell/base/memory.h"
 #include "cell/base/must.h"
 #include "cell/wire/codec.h"
@@ -21,10 +22,10 @@ enum { SHORT, BULK, LINES };
 struct line {
 	uint64_t out, in; /* the connections made by us, and by the other replica; 0: none */
 	bool up;          /* `out` is open */
-	mono_t up_since;
+	mono_t up_since, down_since; /* the one that counts is told by `up` */
 	mono_t retry; /* of the next attempt; MONO_NEVER: there is an `out`, or the replica was
 	               * removed */
-	int64_t pause_ms;
+	struct backoff pause;
 };
 
 struct peer {
@@ -35,15 +36,16 @@ struct peer {
 };
 
 struct gateway {
-	const struct server_io *io;
+	const struct clock_io *clock;
+	const struct network_io *net;
 	struct gateway_config config;
 	struct gateway_callbacks callbacks;
 	TAILQ_HEAD(, peer) peers;
 	uint64_t version; /* of the list of members */
 	size_t clients_n;
 	bool crowded; /* that no client is accepted has been logged */
-	bool started;
-	mono_t due; /* of the first retry; MONO_NEVER: none */
+	mono_t due;   /* of the first retry; MONO_NEVER: none */
+	struct replica_links links;
 };
 
 static struct peer *
@@ -91,6 +93,29 @@ is_removed(const struct peer *p)
 	return p->member.role == MEMBER_REMOVED;
 }
 
+/* ---- for people ---- */
+
+static void
+list_links(struct gateway *g)
+{
+	struct peer *p;
+
+	g->links.n = 0;
+	TAILQ_FOREACH(p, &g->peers, link) {
+		const struct line *l = &p->lines[SHORT];
+
+		if (!is_removed(p))
+			g->links.list[g->links.n++] =
+			    (struct replica_link){p->member.id, l->up ? MONO_NEVER : l->down_since};
+	}
+}
+
+const struct replica_links *
+gateway_links(const struct gateway *g)
+{
+	return &g->links;
+}
+
 /* ---- connections to the other replicas ---- */
 
 static void
@@ -100,8 +125,8 @@ dial(struct gateway *g, struct peer *p, struct line *l)
 
 	must(l->out == 0 && !is_removed(p));
 	l->retry = MONO_NEVER;
-	l->out = g->io->connect(g->io->user, p->member.address,
-	                        bulk ? CHANNEL_BULK : CHANNEL_REPLICA, p->member.public_key);
+	l->out = g->net->connect(g->net->transport, p->member.address,
+	                         bulk ? CHANNEL_BULK : CHANNEL_REPLICA, p->member.public_key);
 }
 
 static void
@@ -134,53 +159,6 @@ gateway_timeout(struct gateway *g, mono_t now)
 	arm(g);
 }
 
-/* Only the line for short messages is logged: both connect to the same process. */
-static void
-line_is_up(struct gateway *g, struct peer *p, struct line *l)
-{
-	l->up = true;
-	l->up_since = server_io_now(g->io);
-	if (l == &p->lines[SHORT])
-		server_io_log(g->io, SERVER_INFO, "replica %u at %s: connected", p->member.id,
-		              p->member.address);
-}
-
-static void
-tell_down(struct gateway *g, struct peer *p, bool was_up, const char *why)
-{
-	if (was_up || p->told != why)
-		server_io_log(g->io, SERVER_WARN, "replica %u at %s: no connection: %s",
-		              p->member.id, p->member.address, why);
-	p->told = why;
-}
-
-static void
-line_is_down(struct gateway *g, struct peer *p, struct line *l, const char *why)
-{
-	mono_t now = server_io_now(g->io);
-
-	if (l->up && span_to_ms(mono_since(now, l->up_since)) >= LASTING_MS)
-		l->pause_ms = PAUSE_FIRST_MS;
-	if (l == &p->lines[SHORT])
-		tell_down(g, p, l->up, why);
-	l->up = false;
-	l->out = 0;
-	l->retry = mono_add(now, span_ms(l->pause_ms));
-	l->pause_ms = l->pause_ms * 2 < PAUSE_MAX_MS ? l->pause_ms * 2 : PAUSE_MAX_MS;
-	arm(g);
-}
-
-static void
-peer_has_come(struct gateway *g, struct peer *p, struct line *l, uint64_t conn)
-{
-	if (l->in != 0)
-		g->io->close(g->io->user, l->in); /* the other replica has given that connection
-		                                   * up */
-	l->in = conn;
-	if (l->out == 0 && !is_removed(p))
-		dial(g, p, l);
-}
-
 void
 gateway_send_peer(struct gateway *g, uint8_t replica, struct bytes frame)
 {
@@ -191,9 +169,9 @@ gateway_send_peer(struct gateway *g, uint8_t replica, struct bytes frame)
 		return;
 	l = &p->lines[wire_frame_is_bulk(frame) ? BULK : SHORT];
 	if (l->up)
-		g->io->send(g->io->user, l->out, frame);
+		g->net->send(g->net->transport, l->out, frame);
 	else if (is_removed(p) && l->in != 0)
-		g->io->send(g->io->user, l->in, frame);
+		g->net->send(g->net->transport, l->in, frame);
 }
 
 /* ---- members ---- */
@@ -205,22 +183,13 @@ hang_up(struct gateway *g, struct peer *p)
 		struct line *l = &p->lines[i];
 
 		if (l->out != 0)
-			g->io->close(g->io->user, l->out);
+			g->net->close(g->net->transport, l->out);
 		l->out = 0;
+		if (l->up)
+			l->down_since = clock_io_now(g->clock);
 		l->up = false;
 		l->retry = MONO_NEVER;
 	}
-}
-
-static void
-drop_peer(struct gateway *g, struct peer *p)
-{
-	hang_up(g, p);
-	for (int i = 0; i < LINES; i++)
-		if (p->lines[i].in != 0)
-			g->io->close(g->io->user, p->lines[i].in);
-	TAILQ_REMOVE(&g->peers, p, link);
-	free(p);
 }
 
 static void
@@ -228,35 +197,10 @@ try_at_once(struct gateway *g, struct peer *p)
 {
 	p->told = NULL;
 	for (int i = 0; i < LINES; i++) {
-		p->lines[i].pause_ms = PAUSE_FIRST_MS;
-		if (g->started && !is_removed(p))
+		p->lines[i].pause = backoff_of(span_ms(PAUSE_FIRST_MS), span_ms(PAUSE_MAX_MS));
+		if (!is_removed(p))
 			dial(g, p, &p->lines[i]);
 	}
-}
-
-static void
-add_peer(struct gateway *g, const struct cell_file_replica *member)
-{
-	struct peer *p = memory_zero(1, sizeof *p);
-
-	p->member = *member;
-	for (int i = 0; i < LINES; i++)
-		p->lines[i].retry = MONO_NEVER;
-	TAILQ_INSERT_TAIL(&g->peers, p, link);
-	try_at_once(g, p);
-}
-
-static void
-change_peer(struct gateway *g, struct peer *p, const struct cell_file_replica *member)
-{
-	const bool moved = strcmp(p->member.address, member->address) != 0;
-	const bool was_removed = is_removed(p);
-
-	p->member = *member;
-	if (!moved && was_removed == is_removed(p))
-		return;
-	hang_up(g, p);
-	try_at_once(g, p);
 }
 
 /* Ids are never used again: the same id with another key is another replica. */
@@ -281,15 +225,38 @@ gateway_set_members(struct gateway *g, uint64_t version, const struct cell_file_
 	g->version = version;
 	TAILQ_FOREACH_SAFE(p, &g->peers, link, next) {
 		const struct cell_file_replica *member = same_member(members, n, p);
+		const bool was_removed = is_removed(p);
+		bool moved;
 
-		if (member != NULL)
-			change_peer(g, p, member);
-		else
-			drop_peer(g, p);
+		if (member == NULL) {
+			hang_up(g, p);
+			for (int i = 0; i < LINES; i++)
+				if (p->lines[i].in != 0)
+					g->net->close(g->net->transport, p->lines[i].in);
+			TAILQ_REMOVE(&g->peers, p, link);
+			free(p);
+			continue;
+		}
+		moved = strcmp(p->member.address, member->address) != 0;
+		p->member = *member;
+		if (moved || was_removed != is_removed(p)) {
+			hang_up(g, p);
+			try_at_once(g, p);
+		}
 	}
-	for (int i = 0; i < n; i++)
-		if (members[i].id != g->config.self && peer_of_id(g, members[i].id) == NULL)
-			add_peer(g, &members[i]);
+	for (int i = 0; i < n; i++) {
+		if (members[i].id == g->config.self || peer_of_id(g, members[i].id) != NULL)
+			continue;
+		p = memory_zero(1, sizeof *p);
+		p->member = members[i];
+		for (int line = 0; line < LINES; line++) {
+			p->lines[line].retry = MONO_NEVER;
+			p->lines[line].down_since = clock_io_now(g->clock);
+		}
+		TAILQ_INSERT_TAIL(&g->peers, p, link);
+		try_at_once(g, p);
+	}
+	list_links(g);
 }
 
 bool
@@ -309,8 +276,8 @@ has_room(struct gateway *g)
 	const bool room = g->clients_n < g->config.clients_max;
 
 	if (!room && !g->crowded)
-		server_io_log(g->io, SERVER_WARN, "%zu clients are connected: no more are let in",
-		              g->clients_n);
+		clock_io_log(g->clock, LEVEL_WARN, "%zu clients are connected: no more are let in",
+		             g->clients_n);
 	g->crowded = !room;
 	return room;
 }
@@ -321,29 +288,6 @@ gateway_clients(const struct gateway *g)
 	return g->clients_n;
 }
 
-static void
-client_has_come(struct gateway *g, uint64_t conn, struct bytes principal, const uint8_t *key)
-{
-	g->clients_n++;
-	server_io_log(g->io, SERVER_DEBUG, "client %llu comes as %.*s", (unsigned long long)conn,
-	              (int)principal.len, (const char *)principal.data);
-	g->callbacks.connected(g->callbacks.user, conn | GATEWAY_CONN, principal,
-	                       (struct bytes){key, NOISE_KEY});
-}
-
-/* Sends a peer, whose key is proved, the reason why it is refused. */
-static void
-deny(struct gateway *g, uint64_t conn, enum rc rc)
-{
-	const struct message m = {.code = MSG_denied, .denied.rc = (uint8_t)rc};
-	struct buffer frame = BUFFER(64);
-
-	wire_put_frame(&frame, &m);
-	must(!frame.failed);
-	g->io->send(g->io->user, conn, buffer_view(&frame));
-	buffer_free(&frame);
-}
-
 static bool
 on_client(struct gateway *g, uint64_t conn, enum channel_role role, const uint8_t key[NOISE_KEY])
 {
@@ -352,10 +296,22 @@ on_client(struct gateway *g, uint64_t conn, enum channel_role role, const uint8_
 
 	if (rc == RC_OK && !has_room(g))
 		rc = RC_FULL;
-	if (rc == RC_OK)
-		client_has_come(g, conn, principal, key);
-	else
-		deny(g, conn, rc);
+	if (rc == RC_OK) {
+		g->clients_n++;
+		clock_io_log(g->clock, LEVEL_DEBUG, "client %llu comes as %.*s",
+		             (unsigned long long)conn, (int)principal.len,
+		             (const char *)principal.data);
+		g->callbacks.connected(g->callbacks.user, conn | GATEWAY_CONN, principal,
+		                       (struct bytes){key, NOISE_KEY});
+	} else {
+		const struct message m = {.code = MSG_denied, .denied.rc = (uint8_t)rc};
+		struct buffer frame = BUFFER(64);
+
+		wire_put_frame(&frame, &m);
+		must(!frame.failed);
+		g->net->send(g->net->transport, conn, buffer_view(&frame));
+		buffer_free(&frame);
+	}
 	return rc == RC_OK;
 }
 
@@ -371,10 +327,22 @@ gateway_opened(struct gateway *g, uint64_t conn, enum channel_role role,
 	if (p == NULL)
 		return false;
 	l = &p->lines[role == CHANNEL_BULK ? BULK : SHORT];
-	if (l->out == conn)
-		line_is_up(g, p, l);
-	else
-		peer_has_come(g, p, l, conn);
+	if (l->out == conn) {
+		/* Only the line for short messages is logged: both connect to the same process. */
+		l->up = true;
+		l->up_since = clock_io_now(g->clock);
+		list_links(g);
+		if (l == &p->lines[SHORT])
+			clock_io_log(g->clock, LEVEL_INFO, "replica %u at %s: connected",
+			             p->member.id, p->member.address);
+	} else {
+		if (l->in != 0)
+			g->net->close(g->net->transport, l->in); /* the other replica has given that
+			                                          * connection up */
+		l->in = conn;
+		if (l->out == 0 && !is_removed(p))
+			dial(g, p, l);
+	}
 	return true;
 }
 
@@ -399,12 +367,29 @@ gateway_closed(struct gateway *g, uint64_t conn, const char *why)
 	struct peer *p = peer_of_conn(g, conn, &l);
 
 	if (p == NULL) {
-		server_io_log(g->io, SERVER_DEBUG, "client %llu has gone: %s",
-		              (unsigned long long)conn, why);
+		clock_io_log(g->clock, LEVEL_DEBUG, "client %llu has gone: %s",
+		             (unsigned long long)conn, why);
 		g->clients_n--;
 		g->callbacks.disconnected(g->callbacks.user, conn | GATEWAY_CONN);
 	} else if (l->out == conn) {
-		line_is_down(g, p, l, why);
+		mono_t now = clock_io_now(g->clock);
+
+		if (l->up && span_to_ms(mono_since(now, l->up_since)) >= LASTING_MS)
+			backoff_reset(&l->pause);
+		if (l == &p->lines[SHORT]) {
+			if (l->up || p->told != why)
+				clock_io_log(g->clock, LEVEL_WARN,
+				             "replica %u at %s: no connection: %s", p->member.id,
+				             p->member.address, why);
+			p->told = why;
+		}
+		if (l->up)
+			l->down_since = now;
+		l->up = false;
+		list_links(g);
+		l->out = 0;
+		l->retry = mono_add(now, backoff_take(&l->pause));
+		arm(g);
 	} else {
 		l->in = 0;
 	}
@@ -413,31 +398,31 @@ gateway_closed(struct gateway *g, uint64_t conn, const char *why)
 void
 gateway_send(struct gateway *g, uint64_t conn, struct bytes frame)
 {
-	g->io->send(g->io->user, conn & ~GATEWAY_CONN, frame);
+	g->net->send(g->net->transport, conn & ~GATEWAY_CONN, frame);
 }
 
 void
 gateway_send_datagram(struct gateway *g, uint64_t conn, struct bytes frame)
 {
-	g->io->send_datagram(g->io->user, conn & ~GATEWAY_CONN, frame);
+	g->net->send_datagram(g->net->transport, conn & ~GATEWAY_CONN, frame);
 }
 
 void
 gateway_hold(struct gateway *g, uint64_t conn, bool on)
 {
-	g->io->hold(g->io->user, conn & ~GATEWAY_CONN, on);
+	g->net->hold(g->net->transport, conn & ~GATEWAY_CONN, on);
 }
 
 size_t
 gateway_unsent_bytes(const struct gateway *g, uint64_t conn)
 {
-	return g->io->unsent(g->io->user, conn & ~GATEWAY_CONN);
+	return g->net->unsent(g->net->transport, conn & ~GATEWAY_CONN);
 }
 
 bool
 gateway_principal(const struct gateway *g, uint64_t conn, struct bytes *name)
 {
-	const uint8_t *key = g->io->key(g->io->user, conn & ~GATEWAY_CONN);
+	const uint8_t *key = g->net->key(g->net->transport, conn & ~GATEWAY_CONN);
 	const enum rc rc =
 	    key ? g->callbacks.principal(g->callbacks.user, CHANNEL_CLIENT, key, name) : RC_PERM;
 
@@ -447,7 +432,7 @@ gateway_principal(const struct gateway *g, uint64_t conn, struct bytes *name)
 void
 gateway_close(struct gateway *g, uint64_t conn)
 {
-	if (g->io->close(g->io->user, conn & ~GATEWAY_CONN))
+	if (g->net->close(g->net->transport, conn & ~GATEWAY_CONN))
 		g->clients_n--;
 }
 
@@ -459,23 +444,14 @@ gateway_new(const struct server_io *io, const struct gateway_config *config,
 {
 	struct gateway *g = memory_zero(1, sizeof *g);
 
-	g->io = io;
+	g->clock = &io->clock;
+	g->net = &io->network;
 	g->config = *config;
 	g->callbacks = *callbacks;
 	g->due = MONO_NEVER;
 	TAILQ_INIT(&g->peers);
 	gateway_set_members(g, 0, config->cell_file->replicas, config->cell_file->replicas_n);
 	return g;
-}
-
-void
-gateway_start(struct gateway *g)
-{
-	struct peer *p;
-
-	g->started = true;
-	TAILQ_FOREACH(p, &g->peers, link)
-		try_at_once(g, p);
 }
 
 void

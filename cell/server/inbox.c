@@ -1,8 +1,9 @@
-#include "cell/server/inbox.h"
+#include "cell/server/internal.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "cell/base/limit.h"
 #include "cell/base/memory.h"
 #include "cell/base/must.h"
 
@@ -14,7 +15,11 @@ struct inbox_queue {
 	struct inbox_principal *principal;
 	uint64_t conn;
 	struct frame_queue frames;
-	size_t waiting, bytes; /* frames, and their bytes */
+	size_t waiting, bytes;             /* frames, and their bytes */
+	TAILQ_ENTRY(inbox_queue) stalling; /* while it has: */
+	size_t unfinished;                 /* bytes of a frame that has come in part */
+	bool session;                      /* they are counted as those of a session */
+	mono_t since;                      /* when the wait for it began */
 	struct keepalive_count {
 		mono_t began;
 		unsigned n; /* since then */
@@ -26,9 +31,9 @@ struct inbox_principal {
 	TAILQ_ENTRY(inbox_principal) turn; /* while one of its queues holds frames */
 	uint8_t key[INBOX_KEY];
 	size_t connections, waiting, bytes;
+	size_t unfinished[2];      /* bytes of connections without a session, and with one */
 	struct inbox_queues turns; /* its queues that hold frames */
-	mono_t began;              /* of the time for which its budget is */
-	unsigned handled;          /* frames, since then */
+	mono_t paid_until;         /* by its budget: what was handled */
 };
 
 static int
@@ -65,18 +70,6 @@ find_principal(const struct inbox *in, const uint8_t key[INBOX_KEY])
 
 /* ---- connections ---- */
 
-static struct inbox_principal *
-principal_new(struct inbox *in, const uint8_t key[INBOX_KEY])
-{
-	struct inbox_principal *p = memory_zero(1, sizeof *p);
-
-	memcpy(p->key, key, sizeof p->key);
-	TAILQ_INIT(&p->turns);
-	must(RB_INSERT(inbox_principals, &in->principals, p) == NULL);
-	in->principals_n++;
-	return p;
-}
-
 void
 inbox_connect(struct inbox *in, uint64_t conn, const uint8_t key[INBOX_KEY])
 {
@@ -84,8 +77,15 @@ inbox_connect(struct inbox *in, uint64_t conn, const uint8_t key[INBOX_KEY])
 
 	q->conn = conn;
 	q->principal = find_principal(in, key);
-	if (q->principal == NULL)
-		q->principal = principal_new(in, key);
+	if (q->principal == NULL) {
+		struct inbox_principal *p = memory_zero(1, sizeof *p);
+
+		memcpy(p->key, key, sizeof p->key);
+		TAILQ_INIT(&p->turns);
+		must(RB_INSERT(inbox_principals, &in->principals, p) == NULL);
+		in->principals_n++;
+		q->principal = p;
+	}
 	q->principal->connections++;
 	TAILQ_INIT(&q->frames);
 	must(RB_INSERT(inbox_tree, &in->queues, q) == NULL);
@@ -102,12 +102,26 @@ leave_turns(struct inbox *in, struct inbox_queue *q)
 }
 
 static void
+count_unfinished(struct inbox *in, struct inbox_queue *q, bool session, size_t bytes)
+{
+	q->principal->unfinished[q->session] -= q->unfinished;
+	in->unfinished_bytes -= q->unfinished;
+	q->session = session;
+	q->unfinished = bytes;
+	q->principal->unfinished[session] += bytes;
+	in->unfinished_bytes += bytes;
+}
+
+static void
 queue_free(struct inbox *in, struct inbox_queue *q)
 {
 	struct inbox_principal *p = q->principal;
 
 	if (!TAILQ_EMPTY(&q->frames))
 		leave_turns(in, q);
+	if (q->unfinished > 0)
+		TAILQ_REMOVE(&in->unfinished, q, stalling);
+	count_unfinished(in, q, false, 0);
 	RB_REMOVE(inbox_tree, &in->queues, q);
 	in->bytes -= q->bytes;
 	p->waiting -= q->waiting;
@@ -156,6 +170,7 @@ inbox_init(struct inbox *in, unsigned budget)
 	RB_INIT(&in->queues);
 	RB_INIT(&in->principals);
 	TAILQ_INIT(&in->turns);
+	TAILQ_INIT(&in->unfinished);
 	in->latest_at = in->latest_of_others_at = (mono_t){INT64_MIN}; /* long ago */
 }
 
@@ -205,7 +220,77 @@ inbox_bytes_of_principal(const struct inbox *in, uint64_t conn)
 {
 	const struct inbox_queue *q = find(in, conn);
 
-	return q != NULL ? q->principal->bytes : 0;
+	return q != NULL ? q->principal->bytes + q->principal->unfinished[false] +
+	                       q->principal->unfinished[true]
+	                 : 0;
+}
+
+/* ---- unfinished frames ---- */
+
+/* Restarts the time that an unfinished frame may take, if there is one. */
+static void
+restart_wait(struct inbox *in, struct inbox_queue *q, mono_t now)
+{
+	if (q->unfinished == 0)
+		return;
+	TAILQ_REMOVE(&in->unfinished, q, stalling);
+	TAILQ_INSERT_TAIL(&in->unfinished, q, stalling);
+	q->since = now;
+}
+
+size_t
+inbox_set_unfinished(struct inbox *in, uint64_t conn, bool session, size_t bytes, bool fresh,
+                     mono_t now)
+{
+	struct inbox_queue *q = find(in, conn);
+	size_t before;
+
+	if (q == NULL)
+		return 0;
+	before = q->unfinished;
+	count_unfinished(in, q, session, bytes);
+	if (before > 0 && bytes == 0)
+		TAILQ_REMOVE(&in->unfinished, q, stalling);
+	else if (before == 0 && bytes > 0)
+		TAILQ_INSERT_TAIL(&in->unfinished, q, stalling);
+	if (before == 0 || fresh)
+		restart_wait(in, q, now);
+	return q->principal->unfinished[session];
+}
+
+size_t
+inbox_most_unfinished(const struct inbox *in)
+{
+	struct inbox_principal *p;
+	size_t most = 0;
+
+	RB_FOREACH(p, inbox_principals, (struct inbox_principals *)&in->principals)
+		if (p->unfinished[false] + p->unfinished[true] > most)
+			most = p->unfinished[false] + p->unfinished[true];
+	return most;
+}
+
+static mono_t
+stalled_at(const struct inbox_queue *q)
+{
+	return q != NULL ? mono_add(q->since, span_s(LIMIT_UNFINISHED_S)) : MONO_NEVER;
+}
+
+/* While frames of a connection wait here, nothing may be read from it, so the rest of an unfinished
+ * frame is not late. */
+bool
+inbox_stalled(struct inbox *in, mono_t now, uint64_t *conn)
+{
+	struct inbox_queue *q;
+
+	while (mono_reached(now, stalled_at(q = TAILQ_FIRST(&in->unfinished)))) {
+		if (q->waiting == 0) {
+			*conn = q->conn;
+			return true;
+		}
+		restart_wait(in, q, now);
+	}
+	return false;
 }
 
 /* ---- KeepAlives ---- */
@@ -234,25 +319,29 @@ inbox_keepalive(struct inbox *in, uint64_t conn, mono_t now, bool datagram)
 
 /* ---- budgets ---- */
 
-static mono_t
-budget_end(const struct inbox_principal *p)
+/* The part of the budget that a frame uses up, in time. */
+static span_t
+price(const struct inbox *in, size_t len)
 {
-	return mono_add(p->began, span_ms(INBOX_BUDGET_MS));
+	const uint64_t all = (uint64_t)span_ms(INBOX_BUDGET_MS).ns, n = 1 + len / INBOX_COUNTED;
+
+	return (span_t){(int64_t)(n < in->budget ? all * n / in->budget : all)};
 }
 
-/* When the principal, whose budget is used up, has another one, or need not have any. */
+/* When the principal has some of its budget, or need not have any. */
 static mono_t
 budget_free_at(const struct inbox *in, const struct inbox_principal *p)
 {
 	const mono_t other = in->latest_principal == p ? in->latest_of_others_at : in->latest_at;
 
-	return mono_min(budget_end(p), mono_add(other, span_ms(INBOX_SHARED_MS)));
+	return mono_min((mono_t){p->paid_until.ns - span_ms(INBOX_BUDGET_MS / INBOX_AT_ONCE).ns},
+	                mono_add(other, span_ms(INBOX_SHARED_MS)));
 }
 
 static bool
 in_budget(const struct inbox *in, const struct inbox_principal *p, mono_t now)
 {
-	return p->handled < in->budget || mono_reached(now, budget_free_at(in, p));
+	return mono_reached(now, budget_free_at(in, p));
 }
 
 bool
@@ -264,19 +353,18 @@ inbox_in_budget(const struct inbox *in, uint64_t conn, mono_t now)
 }
 
 void
-inbox_charge(struct inbox *in, uint64_t conn, mono_t now, size_t under_way)
+inbox_charge(struct inbox *in, uint64_t conn, mono_t now, size_t len, size_t under_way)
 {
 	const struct inbox_queue *q = find(in, conn);
 	struct inbox_principal *p;
 
 	must(q != NULL);
 	p = q->principal;
-	if (p->handled == 0 || mono_reached(now, budget_end(p))) {
-		p->began = now;
-		p->handled = 0;
-	}
+	/* Frames that were handled while nobody else sent use up one budget at most. */
 	if (p->waiting + under_way >= INBOX_FREE)
-		p->handled++;
+		p->paid_until = mono_add(mono_min(mono_max(p->paid_until, now),
+		                                  mono_add(now, span_ms(INBOX_BUDGET_MS))),
+		                         price(in, len));
 	if (in->latest_principal != p)
 		in->latest_of_others_at = in->latest_at;
 	in->latest_principal = p;
@@ -287,7 +375,7 @@ mono_t
 inbox_deadline(const struct inbox *in, mono_t now)
 {
 	const struct inbox_principal *p;
-	mono_t first = MONO_NEVER;
+	mono_t first = stalled_at(TAILQ_FIRST(&in->unfinished));
 
 	TAILQ_FOREACH(p, &in->turns, turn)
 		if (!in_budget(in, p, now))
@@ -340,6 +428,7 @@ inbox_take(struct inbox *in, mono_t now,
 	p->waiting--;
 	p->bytes -= queued->frame.len;
 	in->bytes -= queued->frame.len;
+	restart_wait(in, q, now);
 	if (!TAILQ_EMPTY(&p->turns))
 		TAILQ_REMOVE(&in->turns, p, turn);
 	if (!TAILQ_EMPTY(&q->frames))

@@ -1,17 +1,18 @@
-#include "cell/server/key_rotation.h"
+#include "cell/server/internal.h"
 
 #include <sodium.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "cell/base/backoff.h"
 #include "cell/base/memory.h"
 #include "cell/base/must.h"
-#include "cell/server/backoff.h"
+#include "cell/base/rng.h"
 #include "cell/wire/codec.h"
 
 enum {
 	SEND_EVERY_MS = 200,
-	ASK_FIRST_MS = 1000,
+	ASK_FIRST_MS = 200,
 	ASK_LONGEST_MS = 5000,
 	TELL_EVERY_S = 60,
 	SEARCH_MS = 2000
@@ -31,8 +32,9 @@ struct key_rotation {
 	uint8_t to_confirm[SIGN_PUBLIC];    /* of this key, once it is on disk */
 	mono_t lost_at; /* from then on the newest key in force is lost, if this replica lacks it */
 	mono_t send, ask;
-	struct backoff backoff;            /* of `ask` */
-	bool missing_told;                 /* the log has a line about keys that nobody sends */
+	struct backoff backoff; /* of `ask` */
+	struct rng rng;    /* so that replicas which were started together do not ask together */
+	bool missing_told; /* the log has a line about keys that nobody sends */
 	mono_t tell[LIMIT_REPLICA_ID + 1]; /* before that it is not logged that it gets the keys */
 };
 
@@ -82,8 +84,8 @@ key_rotation_keys(const struct key_rotation *k, struct master_keys *keys)
 			       k->held.secret[sign_keys_find(&k->held, in_force(k, i))],
 			       SIGN_SECRET);
 	}
-	keys->since = keys->incomplete ? 0 : tree_signing_since(k->config.tree);
-	if (keys->n == 0)
+	keys->since = tree_signing_since(k->config.tree);
+	if (keys->n == 0 && k->held.n > 0)
 		memcpy(keys->secret[keys->n++], k->held.secret[0], SIGN_SECRET);
 }
 
@@ -151,32 +153,24 @@ send_to_members(struct key_rotation *k, const struct message *m, const bool *but
 }
 
 static void
-send_secret(struct key_rotation *k, uint8_t to, const uint8_t secret[SIGN_SECRET])
-{
-	send_to(k, to, &(struct message){MSG_secret, .secret = {.key = {secret, SIGN_SECRET}}});
-}
-
-static void
 give(struct key_rotation *k, uint8_t to)
 {
-	const mono_t now = server_io_now(k->config.io);
+	const mono_t now = clock_io_now(k->config.clock);
+	const uint8_t *secret;
+	int n = 0;
 
-	if (mono_reached(now, k->tell[to])) {
-		server_io_log(k->config.io, SERVER_INFO,
-		              "replica %u asks for the cell's signing key, and gets it", to);
-		k->tell[to] = mono_add(now, span_s(TELL_EVERY_S));
+	for (int i = 0; i < keys_in_force(k); i++) {
+		if (is_missing(k, i))
+			continue;
+		secret = k->held.secret[sign_keys_find(&k->held, in_force(k, i))];
+		send_to(k, to, &(struct message){MSG_secret, .secret = {{secret, SIGN_SECRET}}});
+		n++;
 	}
-	for (int i = 0; i < keys_in_force(k); i++)
-		if (!is_missing(k, i))
-			send_secret(k, to,
-			            k->held.secret[sign_keys_find(&k->held, in_force(k, i))]);
-}
-
-/* So that a replica which was removed before its first start does not wait for the key. */
-static void
-refuse(struct key_rotation *k, uint8_t to)
-{
-	send_to(k, to, &(struct message){MSG_welcome, .welcome = {.verdict = WELCOME_NO_MEMBER}});
+	if (n == 0 || !mono_reached(now, k->tell[to]))
+		return;
+	clock_io_log(k->config.clock, LEVEL_INFO,
+	             "replica %u asks for the cell's signing key, and gets it", to);
+	k->tell[to] = mono_add(now, span_s(TELL_EVERY_S));
 }
 
 static void
@@ -210,28 +204,6 @@ is_in_force(const struct key_rotation *k, const uint8_t public_key[SIGN_PUBLIC])
 	return false;
 }
 
-/* A key that this replica has asked for, or that the master introduces: one of a former master
- * could take the place of that on this disk. */
-static void
-take(struct key_rotation *k, uint8_t from, bool master, struct bytes key)
-{
-	const uint8_t *public_key = key.data + SIGN_SECRET - SIGN_PUBLIC;
-
-	if (!is_sound(key)) {
-		server_io_log(k->config.io, SERVER_WARN, "replica %u sends a key that is none",
-		              from);
-	} else if (has(&k->held, public_key)) {
-		confirm(k, from, public_key);
-	} else if (master || is_in_force(k, public_key)) {
-		k->confirm_to = from;
-		memcpy(k->to_confirm, public_key, SIGN_PUBLIC);
-		if (!has(&k->wanted, public_key))
-			keep(k, key.data);
-		else
-			cell_file_writer_retry(k->config.writer);
-	}
-}
-
 /* ---- a majority ---- */
 
 static void
@@ -242,30 +214,13 @@ end_introduction(struct key_rotation *k, struct bytes keys)
 	k->config.agreed(k->config.user, keys);
 }
 
-/* Without the newest key, which the majority was asked for again and again, the former one stays:
- * this replica has signed with that. */
-static void
-conclude(struct key_rotation *k)
-{
-	const bool lost = is_missing(k, NEWEST);
-	uint8_t keys[(1 + IN_FORCE) * SIGN_PUBLIC];
-
-	memcpy(keys, k->next, SIGN_PUBLIC);
-	memcpy(keys + SIGN_PUBLIC, in_force(k, lost ? FORMER : NEWEST), SIGN_PUBLIC);
-	memcpy(keys + 2 * SIGN_PUBLIC, in_force(k, NEWEST), SIGN_PUBLIC);
-	if (lost)
-		server_io_log(k->config.io, SERVER_WARN,
-		              "no member has the newest signing key: it goes out of force");
-	end_introduction(k, (struct bytes){keys, (lost ? 3 : 2) * SIGN_PUBLIC});
-}
-
 /* This replica lacks the newest key in force, and a member may still send it, or it is being
  * written. */
 static bool
 newest_is_awaited(const struct key_rotation *k)
 {
 	return is_missing(k, NEWEST) && (has(&k->wanted, in_force(k, NEWEST)) ||
-	                                 mono_before(server_io_now(k->config.io), k->lost_at));
+	                                 mono_before(clock_io_now(k->config.clock), k->lost_at));
 }
 
 static void
@@ -283,16 +238,19 @@ count(struct key_rotation *k)
 		voters++;
 		kept += m.id == self || k->kept_by[m.id];
 	}
-	if (kept > voters / 2)
-		conclude(k);
-}
+	if (kept > voters / 2) {
+		const bool lost = is_missing(k, NEWEST);
+		uint8_t keys[(1 + IN_FORCE) * SIGN_PUBLIC];
 
-static void
-on_kept(struct key_rotation *k, uint8_t from, struct bytes key)
-{
-	if (k->introducing && bytes_equal(key, (struct bytes){k->next, SIGN_PUBLIC})) {
-		k->kept_by[from] = true;
-		count(k);
+		/* Without the newest key, which the majority was asked for again and again, the
+		 * former one stays: this replica has signed with that. */
+		memcpy(keys, k->next, SIGN_PUBLIC);
+		memcpy(keys + SIGN_PUBLIC, in_force(k, lost ? FORMER : NEWEST), SIGN_PUBLIC);
+		memcpy(keys + 2 * SIGN_PUBLIC, in_force(k, NEWEST), SIGN_PUBLIC);
+		if (lost)
+			clock_io_log(k->config.clock, LEVEL_WARN,
+			             "no member has the newest signing key: it goes out of force");
+		end_introduction(k, (struct bytes){keys, (lost ? 3 : 2) * SIGN_PUBLIC});
 	}
 }
 
@@ -307,14 +265,36 @@ key_rotation_peer(struct key_rotation *k, uint8_t from, bool member, bool master
 		return false;
 	if (wire_get_frame(frame, &m) != RC_OK)
 		return true;
-	if (code == MSG_secret_request && !member)
-		refuse(k, from);
-	else if (code == MSG_secret_request)
+	if (code == MSG_secret_request && member) {
 		give(k, from);
-	else if (code == MSG_secret && member)
-		take(k, from, master, m.secret.key);
-	else if (code == MSG_secret_kept)
-		on_kept(k, from, m.secret_kept.key);
+	} else if (code == MSG_secret && member) {
+		const uint8_t *public_key = m.secret.key.data + SIGN_SECRET - SIGN_PUBLIC;
+
+		/* A key that this replica has asked for, or that the master introduces: one of a
+		 * former master could take the place of that on this disk. */
+		if (!is_sound(m.secret.key)) {
+			clock_io_log(k->config.clock, LEVEL_WARN,
+			             "replica %u sends a key that is none", from);
+		} else if (has(&k->held, public_key)) {
+			confirm(k, from, public_key);
+		} else if (master || is_in_force(k, public_key)) {
+			if (k->wanted.n == 0)
+				clock_io_log(k->config.clock, LEVEL_INFO,
+				             "replica %u has given the cell's signing key", from);
+			k->confirm_to = from;
+			memcpy(k->to_confirm, public_key, SIGN_PUBLIC);
+			if (!has(&k->wanted, public_key))
+				keep(k, m.secret.key.data);
+			else
+				cell_file_writer_retry(k->config.writer);
+		}
+	} else if (code == MSG_secret_kept) {
+		if (k->introducing &&
+		    bytes_equal(m.secret_kept.key, (struct bytes){k->next, SIGN_PUBLIC})) {
+			k->kept_by[from] = true;
+			count(k);
+		}
+	}
 	return true;
 }
 
@@ -327,13 +307,13 @@ key_rotation_begin(struct key_rotation *k)
 
 	if (k->introducing)
 		return;
-	k->config.io->random(k->config.io->user, seed, sizeof seed);
+	k->config.clock->random(k->config.clock->user, seed, sizeof seed);
 	crypto_sign_seed_keypair(k->next, secret, seed);
 	k->introducing = true;
 	memset(k->kept_by, 0, sizeof k->kept_by);
-	k->send = server_io_now(k->config.io);
+	k->send = clock_io_now(k->config.clock);
 	k->lost_at = mono_add(k->send, span_ms(SEARCH_MS));
-	server_io_log(k->config.io, SERVER_INFO, "a new signing key is sent to all members");
+	clock_io_log(k->config.clock, LEVEL_INFO, "a new signing key is sent to all members");
 	keep(k, secret);
 	sodium_memzero(seed, sizeof seed);
 	sodium_memzero(secret, sizeof secret);
@@ -352,9 +332,9 @@ key_rotation_follow(struct key_rotation *k)
 	if (tree_signing_since(k->config.tree) == k->since)
 		return;
 	k->since = tree_signing_since(k->config.tree);
-	server_io_log(k->config.io, SERVER_INFO, "the cell has a new signing key");
+	clock_io_log(k->config.clock, LEVEL_INFO, "the cell has a new signing key");
 	keep(k, NULL);
-	k->ask = server_io_now(k->config.io);
+	k->ask = clock_io_now(k->config.clock);
 	backoff_reset(&k->backoff);
 	k->missing_told = false;
 	k->config.changed(k->config.user);
@@ -380,57 +360,56 @@ key_rotation_deadline(const struct key_rotation *k)
 	return mono_min(k->send, k->ask);
 }
 
+/* A replica without a state knows the members of its cell file. */
 static void
 ask_members(struct key_rotation *k)
 {
-	send_to_members(k, &(struct message){.code = MSG_secret_request}, NULL);
-}
+	const struct message m = {.code = MSG_secret_request};
+	const struct cell_file *cell_file = &k->config.identity->cell_file;
 
-static void
-send_next(struct key_rotation *k)
-{
-	const int at = sign_keys_find(&k->held, k->next);
-
-	if (at < 0)
-		return;
-	if (is_missing(k, NEWEST))
-		ask_members(k);
-	send_to_members(k,
-	                &(struct message){MSG_secret,
-	                                  .secret = {{k->held.secret[at], SIGN_SECRET}}},
-	                k->kept_by);
-}
-
-/* Once, when members have been asked in vain for some seconds. */
-static void
-tell_missing(struct key_rotation *k)
-{
-	if (k->backoff.pause_ms < ASK_LONGEST_MS || k->missing_told)
-		return;
-	k->missing_told = true;
-	server_io_log(
-	    k->config.io, SERVER_WARN,
-	    "no member sends the %s signing key; if none has it any more, replace it: lsctl "
-	    "cell rotate-key",
-	    is_missing(k, NEWEST) ? "newest" : "former");
+	send_to_members(k, &m, NULL);
+	for (int i = 0; tree_epoch(k->config.tree) == 0 && i < cell_file->replicas_n; i++)
+		send_to(k, cell_file->replicas[i].id, &m);
 }
 
 void
 key_rotation_timeout(struct key_rotation *k, mono_t now)
 {
+	const int at = k->introducing ? sign_keys_find(&k->held, k->next) : -1;
+	span_t pause;
+
 	if (mono_reached(now, k->send)) {
-		send_next(k);
+		if (at >= 0 && is_missing(k, NEWEST))
+			ask_members(k);
+		if (at >= 0)
+			send_to_members(k,
+			                &(struct message){MSG_secret,
+			                                  .secret = {{k->held.secret[at],
+			                                              SIGN_SECRET}}},
+			                k->kept_by);
 		k->send = mono_add(now, span_ms(SEND_EVERY_MS));
 		count(k);
 	}
+
 	if (!mono_reached(now, k->ask))
 		return;
 	k->ask = MONO_NEVER;
 	if (!is_missing(k, NEWEST) && !is_missing(k, FORMER))
 		return;
 	ask_members(k);
-	tell_missing(k);
-	k->ask = backoff_next(&k->backoff, now);
+	/* Once, when members have been asked in vain for some seconds. The keys that a cell file
+	 * names may be out of force since the file was made. */
+	if (k->backoff.next.ns >= k->backoff.longest.ns && !k->missing_told &&
+	    tree_epoch(k->config.tree) > 0) {
+		k->missing_told = true;
+		clock_io_log(k->config.clock, LEVEL_WARN,
+		             "no member sends the %s signing key; if none has it any more, replace "
+		             "it: lsctl cell rotate-key",
+		             is_missing(k, NEWEST) ? "newest" : "former");
+	}
+	pause = backoff_take(&k->backoff);
+	pause.ns += span_ms((int64_t)rng_below(&k->rng, (uint64_t)span_to_ms(pause) / 4 + 1)).ns;
+	k->ask = mono_add(now, pause);
 }
 
 /* ---- life ---- */
@@ -439,6 +418,7 @@ struct key_rotation *
 key_rotation_new(const struct key_rotation_config *config)
 {
 	struct key_rotation *k = memory_zero(1, sizeof *k);
+	uint64_t seed;
 
 	k->config = *config;
 	k->held = k->wanted = config->identity->signing;
@@ -446,8 +426,13 @@ key_rotation_new(const struct key_rotation_config *config)
 	    0)
 		k->since = tree_signing_since(config->tree);
 	k->send = MONO_NEVER;
-	k->ask = server_io_now(config->io);
-	backoff_init(&k->backoff, ASK_FIRST_MS, ASK_LONGEST_MS, config->identity->pair.public);
+	k->ask = clock_io_now(config->clock);
+	k->backoff = backoff_of(span_ms(ASK_FIRST_MS), span_ms(ASK_LONGEST_MS));
+	memcpy(&seed, config->identity->pair.public, sizeof seed);
+	k->rng = rng_seeded(seed);
+	if (k->held.n == 0)
+		clock_io_log(config->clock, LEVEL_INFO,
+		             "asks the other replicas for the cell's signing key");
 	return k;
 }
 

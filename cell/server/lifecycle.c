@@ -22,17 +22,6 @@ enum {
 
 /* ---- the beginning ---- */
 
-/* A cell in one process has neither addresses nor keys. */
-static struct member
-member_of(const struct cell_file_replica *from)
-{
-	struct member m = {.id = from->id, .role = from->role, .address = bytes_of(from->address)};
-
-	if (m.address.len > 0)
-		m.key = (struct bytes){from->public_key, sizeof from->public_key};
-	return m;
-}
-
 /* Makes a key for marks from the replica's secret key. The secret key can't be derived from it. */
 static void
 make_key(uint8_t key[PX_KEY], const struct identity *identity)
@@ -44,67 +33,51 @@ make_key(uint8_t key[PX_KEY], const struct identity *identity)
 }
 
 static void
-configure(struct server *s, struct replica_config *config)
-{
-	const struct identity *identity = s->config.identity;
-
-	config->paxos.self = identity->replica;
-	make_key(config->paxos.key, identity);
-	config->members_n = identity->cell_file.replicas_n;
-	config->members_version = identity->cell_file.version;
-	if (identity->cell_file.has_admin)
-		config->admin_key = (struct bytes){identity->cell_file.admin_public,
-		                                   sizeof identity->cell_file.admin_public};
-	config->closed = identity->cell_file.is_private;
-	config->settings = identity->cell_file.settings;
-	config->digest_every = s->config.digest_every;
-	config->paxos.minor = s->config.minor;
-	config->paxos.drift_permille = DRIFT_PERMILLE;
-	config->paxos.log_entries = s->config.log_entries;
-	config->paxos.batch_entries = s->config.batch_entries;
-	s->io.random(s->io.user, &config->paxos.seed, sizeof config->paxos.seed);
-	s->io.random(s->io.user, &config->paxos.start, sizeof config->paxos.start);
-	config->master.cell = identity->cell_file.name;
-	memcpy(config->master.keys.secret[0], identity->signing.secret[0], SIGN_SECRET);
-	config->master.keys.n = 1;
-	config->master.drift_permille = DRIFT_PERMILLE;
-	config->master.step_work = s->config.limits.step;
-	config->master.keepalives = s->config.limits.keepalives;
-}
-
-static void
 start_replica(struct server *s)
 {
-	const struct cell_file *cell_file = &s->config.identity->cell_file;
+	const struct identity *identity = s->config.identity;
+	const struct cell_file *cell_file = &identity->cell_file;
 	struct member members[LIMIT_REPLICAS];
 	struct replica_config config = {.members = members, .trace = &s->trace};
 
-	for (int i = 0; i < cell_file->replicas_n; i++)
-		members[i] = member_of(&cell_file->replicas[i]);
-	configure(s, &config);
+	for (int i = 0; i < cell_file->replicas_n; i++) {
+		const struct cell_file_replica *r = &cell_file->replicas[i];
+
+		members[i] =
+		    (struct member){.id = r->id, .role = r->role, .address = bytes_of(r->address)};
+		/* A cell in one process has neither addresses nor keys. */
+		if (members[i].address.len > 0)
+			members[i].key = (struct bytes){r->public_key, sizeof r->public_key};
+	}
+	config.paxos.self = identity->replica;
+	make_key(config.paxos.key, identity);
+	config.members_n = cell_file->replicas_n;
+	config.members_version = cell_file->version;
+	if (cell_file->has_admin)
+		config.admin_key =
+		    (struct bytes){cell_file->admin_public, sizeof cell_file->admin_public};
+	config.closed = cell_file->is_private;
+	config.settings = cell_file->settings;
+	config.digest_every = s->config.digest_every;
+	config.paxos.minor = s->config.minor;
+	config.paxos.drift_permille = DRIFT_PERMILLE;
+	config.paxos.log_entries = s->config.log_entries;
+	config.paxos.batch_entries = s->config.batch_entries;
+	s->io.clock.random(s->io.clock.user, &config.paxos.seed, sizeof config.paxos.seed);
+	s->io.clock.random(s->io.clock.user, &config.paxos.start, sizeof config.paxos.start);
+	config.master.cell = cell_file->name;
+	memcpy(config.master.keys.secret[0], identity->signing.secret[0], SIGN_SECRET);
+	config.master.keys.n = identity->signing.n > 0;
+	config.master.drift_permille = DRIFT_PERMILLE;
+	config.master.step_work = s->config.limits.step;
+	config.master.keepalives = s->config.limits.keepalives;
+
 	s->replica =
-	    replica_new(&config, s->config.tree, s->config.recovered, server_io_now(&s->io));
+	    replica_new(&config, s->config.tree, s->config.recovered, clock_io_now(&s->io.clock));
 	sodium_memzero(&config, sizeof config);
 	s->config.tree = NULL;
 	s->config.recovered = NULL;
 	s->deadline = replica_deadline(s->replica);
-}
-
-static void
-start_gateway(struct server *s)
-{
-	const struct identity *identity = s->config.identity;
-	struct gateway_callbacks callbacks = server_gateway_callbacks;
-
-	callbacks.user = s;
-	s->gateway = gateway_new(&s->io,
-	                         &(struct gateway_config){
-	                             .cell_file = &identity->cell_file,
-	                             .self = identity->replica,
-	                             .clients_max = s->config.clients_max,
-	                         },
-	                         &callbacks);
-	gateway_start(s->gateway);
 }
 
 static void
@@ -113,72 +86,58 @@ on_ready(void *user)
 	server_tell(user, SERVER_RESTARTS);
 }
 
-static void
-start_transfer(struct server *s)
-{
-	s->transfer = state_transfer_new(
-	    &(struct state_transfer_config){.io = &s->io,
-	                                    .identity = s->config.identity,
-	                                    .part_max = s->config.limits.part,
-	                                    .patience = s->config.limits.patience,
-	                                    .send = server_transfer_send,
-	                                    .copy_begun = server_copy_begun,
-	                                    .ready = on_ready,
-	                                    .user = s});
-}
-
-static void
-start_key_rotation(struct server *s)
-{
-	s->key_rotation =
-	    key_rotation_new(&(struct key_rotation_config){.io = &s->io,
-	                                                   .identity = s->config.identity,
-	                                                   .tree = replica_tree(s->replica),
-	                                                   .writer = s->cell_file_writer,
-	                                                   .send = server_transfer_send,
-	                                                   .agreed = server_keys_agreed,
-	                                                   .changed = server_keys_changed,
-	                                                   .user = s});
-	server_keys_changed(s);
-}
-
-static void
-set_limits(struct server_limits *l)
-{
-	if (l->backlog == 0)
-		l->backlog = BACKLOG_HIGH;
-	if (l->unsaved == 0)
-		l->unsaved = UNSAVED_HIGH;
-	if (l->unsent == 0)
-		l->unsent = UNSENT_HIGH;
-	if (l->flood == 0)
-		l->flood = FLOOD;
-	if (l->inbox == 0)
-		l->inbox = INBOX_MAX;
-	if (l->budget == 0)
-		l->budget = BUDGET;
-}
-
 struct server *
 server_new(const struct server_config *config, const struct server_io *io)
 {
 	const struct identity *identity = config->identity;
 	struct server *s = memory_zero(1, sizeof *s);
+	struct server_limits *l = &s->config.limits;
 
 	s->io = *io;
 	s->config = *config;
-	set_limits(&s->config.limits);
+	l->backlog = l->backlog != 0 ? l->backlog : BACKLOG_HIGH;
+	l->unsaved = l->unsaved != 0 ? l->unsaved : UNSAVED_HIGH;
+	l->unsent = l->unsent != 0 ? l->unsent : UNSENT_HIGH;
+	l->flood = l->flood != 0 ? l->flood : FLOOD;
+	l->inbox = l->inbox != 0 ? l->inbox : INBOX_MAX;
+	l->budget = l->budget != 0 ? l->budget : BUDGET;
 	s->trace.on = config->debug;
 	s->leave_by = MONO_NEVER;
 	local_clients_init(&s->clients);
 	TAILQ_INIT(&s->gate);
-	inbox_init(&s->inbox, s->config.limits.budget);
+	inbox_init(&s->inbox, l->budget);
 	start_replica(s);
 	if (!cell_file_is_standalone(&identity->cell_file)) {
-		start_gateway(s);
-		start_transfer(s);
+		struct gateway_callbacks callbacks = server_gateway_callbacks;
+
+		callbacks.user = s;
+		s->gateway = gateway_new(&s->io,
+		                         &(struct gateway_config){
+		                             .cell_file = &identity->cell_file,
+		                             .self = identity->replica,
+		                             .clients_max = s->config.clients_max,
+		                         },
+		                         &callbacks);
+		s->transfer = state_transfer_new(
+		    &(struct state_transfer_config){.clock = &s->io.clock,
+		                                    .files = &s->io.copies,
+		                                    .part_max = s->config.limits.part,
+		                                    .patience = s->config.limits.patience,
+		                                    .send = server_transfer_send,
+		                                    .copy_begun = server_copy_begun,
+		                                    .ready = on_ready,
+		                                    .user = s});
 		s->cell_file_writer = cell_file_writer_new(&s->io, identity);
-		start_key_rotation(s);
+		s->key_rotation =
+		    key_rotation_new(&(struct key_rotation_config){.clock = &s->io.clock,
+		                                                   .identity = s->config.identity,
+		                                                   .tree = replica_tree(s->replica),
+		                                                   .writer = s->cell_file_writer,
+		                                                   .send = server_transfer_send,
+		                                                   .agreed = server_keys_agreed,
+		                                                   .changed = server_keys_changed,
+		                                                   .user = s});
+		server_keys_changed(s);
 	}
 	server_keep_cell_file(s, tree_applied(replica_tree(s->replica)));
 	return s;
@@ -212,7 +171,7 @@ server_has_left(const struct server *s)
 	must(!mono_is_never(s->leave_by));
 	return s->failed || s->gateway == NULL ||
 	       (replica_left(s->replica, s->leave_by) && TAILQ_EMPTY(&s->gate)) ||
-	       mono_reached(server_io_now(&s->io), s->leave_by);
+	       mono_reached(clock_io_now(&s->io.clock), s->leave_by);
 }
 
 void
@@ -221,5 +180,5 @@ server_stop(struct server *s)
 	must(!s->stepping && mono_is_never(s->leave_by));
 	local_clients_clear(&s->clients);
 	server_step(s, (struct replica_event){.kind = REPLICA_STOP});
-	s->leave_by = mono_add(server_io_now(&s->io), span_ms(LEAVE_MS));
+	s->leave_by = mono_add(clock_io_now(&s->io.clock), span_ms(LEAVE_MS));
 }

@@ -1,4 +1,4 @@
-#include "cell/server/local_clients.h"
+#include "cell/server/internal.h"
 
 #include <stdlib.h>
 
@@ -65,30 +65,22 @@ local_clients_disconnect(struct local_clients *l, uint64_t conn)
 	return c != NULL;
 }
 
-static void
-deliver_one(struct local_clients *l, const struct queued_frame *p)
-{
-	struct local_client *c = find(l, p->conn);
-	struct server_client callbacks;
-
-	if (c == NULL)
-		return;
-	callbacks = c->callbacks;
-	if (!p->close) {
-		callbacks.frame(callbacks.user, p->frame);
-		return;
-	}
-	forget(l, c);
-	callbacks.closed(callbacks.user);
-}
-
 void
 local_clients_deliver(struct local_clients *l)
 {
+	struct server_client callbacks;
+	struct local_client *c;
 	struct queued_frame p;
 
 	while (frame_queue_take(&l->outbox, &p)) {
-		deliver_one(l, &p);
+		c = find(l, p.conn);
+		if (c != NULL && !p.close) {
+			c->callbacks.frame(c->callbacks.user, p.frame);
+		} else if (c != NULL) {
+			callbacks = c->callbacks;
+			forget(l, c);
+			callbacks.closed(callbacks.user);
+		}
 		queued_frame_free(&p);
 	}
 }

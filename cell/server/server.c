@@ -12,7 +12,7 @@
 
 enum {
 	TURN_MS = 1,       /* the part of a turn in which clients' requests are read */
-	UNSENT_PARTS = 16, /* so many connections of a principal may have all of it */
+	UNSENT_PARTS = 16, /* connections of a principal that may each have all of it */
 	/* One of them has room for each principal, though others have filled the inbox. */
 	INBOX_PARTS = 8,
 };
@@ -20,7 +20,7 @@ enum {
 static mono_t
 now_of(const struct server *s)
 {
-	return s->io.now(s->io.user, NULL);
+	return clock_io_now(&s->io.clock);
 }
 
 /* ---- the inbox ---- */
@@ -32,24 +32,20 @@ behind(const struct server *s)
 	       s->update.backlog > s->config.limits.backlog;
 }
 
-/* The connections of a principal share what may be unsent to them. */
-static size_t
-unsent_max(const struct server *s, uint64_t conn)
-{
-	const size_t n = inbox_connections_beside(&s->inbox, conn), most = s->config.limits.unsent;
-
-	return n > UNSENT_PARTS ? most * UNSENT_PARTS / n + 1 : most;
-}
-
 /* True if the frame can be processed now. Requests wait while writing the log or the state is far
  * behind; and a client that does not read its replies gets no more of them. */
 static bool
 may_step(struct server *s, uint64_t conn, unsigned code)
 {
+	size_t n, most = s->config.limits.unsent;
+
 	if (code == MSG_request && behind(s))
 		return false;
-	return (conn & GATEWAY_CONN) == 0 ||
-	       gateway_unsent_bytes(s->gateway, conn) < unsent_max(s, conn);
+	/* The connections of a principal share what may be unsent to them. */
+	n = inbox_connections_beside(&s->inbox, conn);
+	if (n > UNSENT_PARTS)
+		most = most * UNSENT_PARTS / n + 1;
+	return (conn & GATEWAY_CONN) == 0 || gateway_unsent_bytes(s->gateway, conn) < most;
 }
 
 static bool
@@ -74,29 +70,11 @@ has_others(const struct server *s)
 	return s->inbox.principals_n > 1;
 }
 
-static bool
-is_in_budget(const struct server *s, uint64_t conn)
-{
-	return !has_others(s) || inbox_in_budget(&s->inbox, conn, s->heard);
-}
-
 static void
-charge(struct server *s, uint64_t conn)
+charge(struct server *s, uint64_t conn, size_t len)
 {
 	if (has_others(s))
-		inbox_charge(&s->inbox, conn, s->heard, replica_under_way(s->replica, conn));
-}
-
-/* Goes on reading from a client that was held, when half of what it may have in the inbox is
- * processed, or all of its frames are. */
-static void
-read_on(struct server *s, const struct queued_frame *taken)
-{
-	const size_t half = s->config.limits.flood / 2, left = inbox_bytes(&s->inbox, taken->conn);
-
-	if ((taken->conn & GATEWAY_CONN) != 0 &&
-	    (left == 0 || (left <= half && left + taken->frame.len > half)))
-		gateway_hold(s->gateway, taken->conn, false);
+		inbox_charge(&s->inbox, conn, s->heard, len, replica_under_way(s->replica, conn));
 }
 
 /* Clients' frames are processed in a part of the turn only: KeepAlives, messages of other replicas
@@ -112,8 +90,15 @@ read_inbox(struct server *s)
 		return;
 	end = mono_add(now_of(s), span_ms(TURN_MS));
 	while (!s->left && !s->turn_over && inbox_take(&s->inbox, s->heard, is_ready, s, &p)) {
-		read_on(s, &p);
-		charge(s, p.conn);
+		const size_t half = s->config.limits.flood / 2,
+		             left = inbox_bytes(&s->inbox, p.conn);
+
+		/* A client that was held is read again when half of what it may have in the inbox
+		 * is processed, or all of its frames are. */
+		if ((p.conn & GATEWAY_CONN) != 0 &&
+		    (left == 0 || (left <= half && left + p.frame.len > half)))
+			gateway_hold(s->gateway, p.conn, false);
+		charge(s, p.conn, p.frame.len);
 		step_frame(s, p.conn, wire_frame_code(p.frame), p.frame);
 		queued_frame_free(&p);
 		s->turn_over = mono_reached(now_of(s), end);
@@ -139,7 +124,7 @@ must_wait(struct server *s, uint64_t conn, unsigned code)
 	if (code == MSG_keepalive)
 		return !inbox_keepalive(&s->inbox, conn, s->heard, false);
 	return s->inbox.bytes > 0 || turn_is_over(s) || !may_step(s, conn, code) ||
-	       !is_in_budget(s, conn);
+	       (has_others(s) && !inbox_in_budget(&s->inbox, conn, s->heard));
 }
 
 /* True if the inbox has no room for more of the connection's principal. Others find some room when
@@ -149,16 +134,8 @@ is_full(const struct server *s, uint64_t conn)
 {
 	const size_t most = s->config.limits.inbox;
 
-	return s->inbox.bytes > most &&
+	return s->inbox.bytes + s->inbox.unfinished_bytes > most &&
 	       inbox_bytes_of_principal(&s->inbox, conn) > most / INBOX_PARTS;
-}
-
-/* True if nothing more is read from the client for now. A KeepAlive that waits is one too many:
- * where a client sends these without end, to read them costs more than to answer them. */
-static bool
-must_hold(const struct server *s, unsigned code, size_t waiting)
-{
-	return code == MSG_keepalive || waiting > s->config.limits.flood;
 }
 
 /* False: it has to wait, and there is no room for it. Clients in this process find room. */
@@ -166,31 +143,61 @@ static bool
 take(struct server *s, uint64_t conn, unsigned code, struct bytes frame)
 {
 	const bool remote = (conn & GATEWAY_CONN) != 0;
+	size_t waiting;
 
 	if (code == MSG_keepalive || has_others(s))
 		s->heard = now_of(s);
 	if (!must_wait(s, conn, code)) {
 		if (code != MSG_keepalive)
-			charge(s, conn);
+			charge(s, conn, frame.len);
 		step_frame(s, conn, code, frame);
 		return true;
 	}
 	if (remote && is_full(s, conn))
 		return false;
-	if (must_hold(s, code, inbox_put(&s->inbox, conn, bytes_copy(frame))) && remote)
+	waiting = inbox_put(&s->inbox, conn, bytes_copy(frame));
+	/* A KeepAlive that waits is one too many: where a client sends these without end, to read
+	 * them costs more than to answer them. */
+	if (remote && (code == MSG_keepalive || waiting > s->config.limits.flood))
 		gateway_hold(s->gateway, conn, true);
 	s->inbox_due = true;
 	return true;
 }
 
-/* ---- turns ---- */
+/* ---- unfinished frames ---- */
 
 static void
-deliver(struct server *s)
+client_is_gone(struct server *s, uint64_t conn)
 {
-	if (!TAILQ_EMPTY(&s->clients.outbox))
-		local_clients_deliver(&s->clients);
+	state_transfer_forget(s->transfer, conn);
+	inbox_disconnect(&s->inbox, conn);
+	server_step(s, (struct replica_event){.kind = REPLICA_DISCONNECTED, .conn = conn});
 }
+
+/* A client repeats its requests on a new connection. */
+static void
+close_client(struct server *s, uint64_t conn, const char *why)
+{
+	clock_io_log(&s->io.clock, LEVEL_DEBUG, "client %llu is closed: %s",
+	             (unsigned long long)(conn & ~GATEWAY_CONN), why);
+	gateway_close(s->gateway, conn);
+	client_is_gone(s, conn);
+}
+
+/* A client without a session has little to say. */
+void
+server_unfinished(struct server *s, uint64_t conn, size_t bytes, bool fresh)
+{
+	const bool session = replica_has_session(s->replica, conn | GATEWAY_CONN);
+	const size_t most = session ? LIMIT_PRINCIPAL_WINDOW : LIMIT_PRINCIPAL_EARLY;
+
+	conn |= GATEWAY_CONN;
+	if (inbox_set_unfinished(&s->inbox, conn, session, bytes, fresh, now_of(s)) > most ||
+	    (bytes > 0 && is_full(s, conn)))
+		close_client(s, conn, "too much of its principal has come in part");
+}
+
+/* ---- turns ---- */
 
 void
 server_timeout(struct server *s)
@@ -205,6 +212,7 @@ static void
 take_deadlines(struct server *s)
 {
 	const mono_t now = s->due ? now_of(s) : (mono_t){0};
+	uint64_t conn;
 
 	if (!s->due)
 		return;
@@ -216,6 +224,8 @@ take_deadlines(struct server *s)
 	}
 	if (s->gateway == NULL)
 		return;
+	while (inbox_stalled(&s->inbox, now, &conn))
+		close_client(s, conn, "the rest of a frame does not come");
 	if (mono_reached(now, gateway_deadline(s->gateway)))
 		gateway_timeout(s->gateway, now);
 	if (mono_reached(now, state_transfer_deadline(s->transfer)))
@@ -225,27 +235,23 @@ take_deadlines(struct server *s)
 	cell_file_writer_timeout(s->cell_file_writer, now);
 }
 
-/* While the server is being stopped, the owner gets no other verdicts than SERVER_LEFT. */
-static enum server_verdict
-verdict(struct server *s)
+enum server_verdict
+server_turn(struct server *s)
 {
-	const enum server_verdict news = s->news;
+	enum server_verdict news;
 
+	local_clients_deliver(&s->clients);
+	read_inbox(s);
+	take_deadlines(s);
+	local_clients_deliver(&s->clients);
+
+	/* While the server is being stopped, the owner gets no other verdicts than SERVER_LEFT. */
+	news = s->news;
 	s->news = SERVER_GOES_ON;
 	if (mono_is_never(s->leave_by))
 		return news;
 	s->left = s->left || server_has_left(s);
 	return s->left ? SERVER_LEFT : SERVER_GOES_ON;
-}
-
-enum server_verdict
-server_turn(struct server *s)
-{
-	deliver(s);
-	read_inbox(s);
-	take_deadlines(s);
-	deliver(s);
-	return verdict(s);
 }
 
 mono_t
@@ -274,18 +280,18 @@ void
 server_full(struct server *s, bool full)
 {
 	if (full)
-		server_io_log(&s->io, SERVER_WARN, "%s: no room on the disk; waiting for it",
-		              s->config.directory);
+		clock_io_log(&s->io.clock, LEVEL_WARN, "%s: no room on the disk; waiting for it",
+		             s->config.directory);
 	else
-		server_io_log(&s->io, SERVER_INFO, "%s: there is room on the disk again",
-		              s->config.directory);
+		clock_io_log(&s->io.clock, LEVEL_INFO, "%s: there is room on the disk again",
+		             s->config.directory);
 	server_step(s, (struct replica_event){.kind = REPLICA_FULL, .on = full});
 }
 
 void
 server_disk_failed(struct server *s, const char *why)
 {
-	server_io_log(&s->io, SERVER_ERROR, "%s: %s", s->config.directory, why);
+	clock_io_log(&s->io.clock, LEVEL_ERROR, "%s: %s", s->config.directory, why);
 	s->failed = true;
 	server_tell(s, SERVER_FAILED);
 }
@@ -349,22 +355,14 @@ server_disconnect(struct server *s, uint64_t conn)
 
 /* ---- the network ---- */
 
-/* True if the frame is an Accept of the master while writing our state is far behind. It is
- * dropped, since the master repeats it like every lost message. */
-static bool
-is_too_much(struct server *s, struct bytes frame)
-{
-	return wire_frame_code(frame) == MSG_accept && behind(s);
-}
-
 static void
 on_peer(void *user, uint8_t replica, struct bytes frame)
 {
 	struct server *s = user;
 	const bool member = gateway_has_member(s->gateway, replica);
 
-	if (is_too_much(s, frame))
-		return;
+	if (wire_frame_code(frame) == MSG_accept && behind(s))
+		return; /* the master repeats it like every lost message */
 	if (!state_transfer_peer(s->transfer, replica, member, frame) &&
 	    !key_rotation_peer(s->key_rotation, replica, member,
 	                       px_master(replica_px(s->replica)).replica == replica, frame))
@@ -413,15 +411,6 @@ not_known(const struct server *s)
 	return replica_serving(s->replica, now_of(s)) ? RC_PERM : RC_NOT_MASTER;
 }
 
-/* The holder of a replica's key, who recovers a principal, needs few connections. */
-static enum rc
-host_of_key(const struct server *s, const uint8_t key[NOISE_KEY])
-{
-	if (!tree_has_member_key(replica_tree(s->replica), (struct bytes){key, NOISE_KEY}))
-		return not_known(s);
-	return inbox_connections(&s->inbox, key) < LIMIT_OPERATOR_CONNECTIONS ? RC_OK : RC_FULL;
-}
-
 /* Before its first epoch a replica has no principals, and lets the administrator of its cell file
  * in, who may want to see why it has none. */
 static enum rc
@@ -435,8 +424,14 @@ principal_of_key(void *user, enum channel_role role, const uint8_t key[NOISE_KEY
 	struct tree_principal p;
 
 	*name = (struct bytes){0};
-	if (role == CHANNEL_HOST)
-		return host_of_key(s, key);
+	if (role == CHANNEL_HOST) {
+		/* The holder of a replica's key, who recovers a principal, needs few
+		 * connections. */
+		if (!tree_has_member_key(replica_tree(s->replica), (struct bytes){key, NOISE_KEY}))
+			return not_known(s);
+		return inbox_connections(&s->inbox, key) < LIMIT_OPERATOR_CONNECTIONS ? RC_OK
+		                                                                      : RC_FULL;
+	}
 	*name = bytes_of("admin");
 	if (tree_epoch(tree) == 0 && cell_file->has_admin &&
 	    memcmp(cell_file->admin_public, key, NOISE_KEY) == 0)
@@ -462,11 +457,7 @@ on_client_connected(void *user, uint64_t conn, struct bytes principal, struct by
 static void
 on_client_disconnected(void *user, uint64_t conn)
 {
-	struct server *s = user;
-
-	state_transfer_forget(s->transfer, conn);
-	inbox_disconnect(&s->inbox, conn);
-	server_step(s, (struct replica_event){.kind = REPLICA_DISCONNECTED, .conn = conn});
+	client_is_gone(user, conn);
 }
 
 static bool
@@ -478,8 +469,7 @@ is_admin(const struct server *s, uint64_t conn)
 	       tree_is_admin(replica_tree(s->replica), principal);
 }
 
-/* Closes the connections of clients that send more than the inbox can hold; a client repeats its
- * requests on a new connection. */
+/* Closes the connections of clients that send more than the inbox can hold. */
 static void
 on_client_frame(void *user, uint64_t conn, struct bytes frame)
 {
@@ -489,10 +479,8 @@ on_client_frame(void *user, uint64_t conn, struct bytes frame)
 	if (code == MSG_state_request &&
 	    state_transfer_client(s->transfer, conn, is_admin(s, conn), frame))
 		return;
-	if (take(s, conn, code, frame))
-		return;
-	gateway_close(s->gateway, conn);
-	on_client_disconnected(s, conn);
+	if (!take(s, conn, code, frame))
+		close_client(s, conn, "too many of its frames wait");
 }
 
 const struct gateway_callbacks server_gateway_callbacks = {

@@ -38,7 +38,7 @@ struct server_config {
 	uint32_t minor;                     /* version of wire and log that it speaks: WIRE_MINOR */
 	uint64_t log_entries, digest_every; /* as in px_config and replica_config; 0: the default */
 	uint32_t batch_entries;             /* as in px_config */
-	bool debug; /* logs the verdicts of the replica, at the level SERVER_DEBUG */
+	bool debug; /* logs the verdicts of the replica, at the level LEVEL_DEBUG */
 };
 
 /* Makes a server, which begins to connect to the other replicas, if there are any. `io` is
@@ -51,7 +51,7 @@ void server_free(struct server *s);
 /* The next action of the owner. */
 enum server_verdict {
 	SERVER_GOES_ON,
-	SERVER_FAILED,   /* the server can't go on (failed disk; no member any more) and has logged
+	SERVER_FAILED,   /* the server can't go on (failed disk; no longer a member) and has logged
 	                  * the reason: stop it */
 	SERVER_RESTARTS, /* stop it and start it again: there is a new state */
 	SERVER_DIVERGED, /* likewise, but set its state aside first: it is wrong */
@@ -96,6 +96,9 @@ bool server_opened(struct server *s, uint64_t conn, enum channel_role role,
                    const uint8_t key[NOISE_KEY]);
 /* One whole frame; the view is valid during the call. */
 void server_frame(struct server *s, uint64_t conn, struct bytes frame);
+/* The connection holds `bytes` of memory for an unfinished frame; 0: none. `fresh`: this frame
+ * differs from that of the last call. The connection may be closed. */
+void server_unfinished(struct server *s, uint64_t conn, size_t bytes, bool fresh);
 /* One whole frame, received as a datagram beside a client's connection, once. */
 void server_datagram(struct server *s, uint64_t conn, struct bytes frame);
 /* The connection was lost or could not be made; `why` is for people, and static. */
@@ -116,7 +119,7 @@ uint64_t server_connect(struct server *s, const struct server_client *client,
 /* Processes one or more whole frames of the client, which are copied if they must wait. Frames for
  * a connection that was closed are dropped. */
 void server_send(struct server *s, uint64_t conn, struct bytes frames);
-/* Closes the connection; its callbacks are not called any more. */
+/* Closes the connection; its callbacks are no longer called. */
 void server_disconnect(struct server *s, uint64_t conn);
 
 /* The replica that the server runs, for tests and observers. */

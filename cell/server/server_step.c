@@ -4,6 +4,7 @@
 
 #include "cell/base/must.h"
 #include "cell/config/member_addresses.h"
+#include "cell/wire/condition.h"
 
 enum { STEP_SLOW_MS = 10 };
 
@@ -31,24 +32,6 @@ post(struct server *s, struct queued_frame queued)
 	queued_frame_free(&queued);
 }
 
-static void
-send_one(struct server *s, struct replica_send *send)
-{
-	struct queued_frame queued = {.conn = send->conn,
-	                              .after = send->after,
-	                              .datagram = send->datagram,
-	                              .frame = send->frame};
-
-	if (send->to_peer)
-		queued.peer = send->peer;
-	must(queued.peer == 0 || s->gateway != NULL);
-	send->frame = (struct bytes){NULL, 0};
-	if (send->after > s->durable)
-		frame_queue_put(&s->gate, queued);
-	else
-		post(s, queued);
-}
-
 /* ---- news for the owner and for people ---- */
 
 void
@@ -59,36 +42,12 @@ server_tell(struct server *s, enum server_verdict news)
 }
 
 static void
-log_traces(struct server *s)
-{
-	enum trace_kind kind;
-	const char *line;
-
-	while ((line = trace_take(&s->trace, &kind)) != NULL)
-		server_io_log(&s->io, kind == TRACE_NOTICE ? SERVER_INFO : SERVER_DEBUG, "%s",
-		              line);
-}
-
-static void
 follow_members(struct server *s)
 {
 	static struct cell_file_replica list[LIMIT_MEMBERS];
 	const struct msg_members m = replica_members(s->replica);
 
 	gateway_set_members(s->gateway, m.version, list, member_addresses_of(&m.members, list));
-}
-
-/* The state of this replica differs from the state of a quorum: it must be fetched from another
- * replica. */
-static void
-begin_anew(struct server *s)
-{
-	server_io_log(&s->io, SERVER_ERROR,
-	              "%s: the state differs from that of the other replicas: sets it aside and "
-	              "copies one of theirs",
-	              s->config.directory);
-	s->failed = true;
-	server_tell(s, SERVER_DIVERGED);
 }
 
 /* A removed replica has no vote either, even before it has received its expulsion. */
@@ -102,46 +61,28 @@ is_removed(const struct server *s)
 	       m.id == self && m.role == MEMBER_REMOVED;
 }
 
+static enum log_level
+level_of(enum replica_condition condition)
+{
+	if (condition == CONDITION_VOTING || condition == CONDITION_LEARNER)
+		return LEVEL_INFO;
+	return condition == CONDITION_REPAIRING || condition == CONDITION_ALONE ? LEVEL_WARN
+	                                                                        : LEVEL_ERROR;
+}
+
 static void
 follow_condition(struct server *s)
 {
 	const enum replica_condition now = s->update.condition;
+	const struct condition_words *words = condition_words(now);
 	const unsigned self = s->config.identity->replica;
-	const struct server_io *io = &s->io;
 
 	if (now == s->condition)
 		return;
 	s->condition = now;
-	if (now == CONDITION_VOTING)
-		server_io_log(io, SERVER_INFO, "replica %u has a vote", self);
-	else if (now == CONDITION_LEARNER && !is_removed(s))
-		server_io_log(io, SERVER_INFO,
-		              "replica %u is a learner: it gets a vote when it has caught up",
-		              self);
-	else if (now == CONDITION_REPAIRING)
-		server_io_log(io, SERVER_WARN,
-		              "replica %u lacks part of its log or of its state, which comes from "
-		              "the others",
-		              self);
-	else if (now == CONDITION_LOST)
-		server_io_log(io, SERVER_ERROR,
-		              "the data of replica %u is older than what it has told others: it "
-		              "has no vote any more; remove it and add a new one (lsctl replica "
-		              "remove %u; lsctl replica add ...)",
-		              self, self);
-	else if (now == CONDITION_ALONE)
-		server_io_log(io, SERVER_WARN,
-		              "replica %u has known of no master for 10 s: is it cut off, are the "
-		              "others down, or is it no member any more?",
-		              self);
-	else if (now == CONDITION_EXPELLED)
-		server_io_log(io, SERVER_ERROR, "replica %u is not a member of this cell any more",
-		              self);
-	else if (now == CONDITION_OUTDATED)
-		server_io_log(io, SERVER_ERROR,
-		              "replica %u speaks minor version %u, and the log of the cell is "
-		              "written in a later one: install a newer version and start it again",
-		              self, (unsigned)s->config.minor);
+	if (now != CONDITION_JOINING && (now != CONDITION_LEARNER || !is_removed(s)))
+		clock_io_log(&s->io.clock, level_of(now), "replica %u %s%s%s", self, words->means,
+		             words->todo != NULL ? ": " : "", words->todo ? words->todo : "");
 	if (now == CONDITION_EXPELLED || now == CONDITION_OUTDATED)
 		server_tell(s, SERVER_FAILED);
 }
@@ -151,40 +92,86 @@ follow_condition(struct server *s)
 static void
 carry_out(struct server *s, struct replica_update *u)
 {
+	enum trace_kind kind;
+	const char *line;
+
 	if (u->records_n > 0)
-		s->io.append(s->io.user, u->write, u->records, u->records_n);
+		s->io.store.append(s->io.store.store, u->write, u->records, u->records_n);
 	if (u->rows.n > 0)
-		s->unsaved = s->io.save(s->io.user, u->applied, &u->rows);
-	for (size_t i = 0; i < u->sends_n; i++)
-		send_one(s, &u->sends[i]);
+		s->unsaved = s->io.store.save(s->io.store.store, u->applied, &u->rows);
+	for (size_t i = 0; i < u->sends_n; i++) {
+		struct queued_frame queued = {.conn = u->sends[i].conn,
+		                              .after = u->sends[i].after,
+		                              .datagram = u->sends[i].datagram,
+		                              .frame = u->sends[i].frame};
+
+		if (u->sends[i].to_peer)
+			queued.peer = u->sends[i].peer;
+		must(queued.peer == 0 || s->gateway != NULL);
+		u->sends[i].frame = (struct bytes){NULL, 0};
+		if (u->sends[i].after > s->durable)
+			frame_queue_put(&s->gate, queued);
+		else
+			post(s, queued);
+	}
 	for (size_t i = 0; i < u->closes_n; i++)
 		post(s, (struct queued_frame){.conn = u->closes[i], .close = true});
-	log_traces(s);
-	if (u->diverged)
-		begin_anew(s);
+	while ((line = trace_take(&s->trace, &kind)) != NULL)
+		clock_io_log(&s->io.clock, kind == TRACE_NOTICE ? LEVEL_INFO : LEVEL_DEBUG, "%s",
+		             line);
+	if (u->diverged) {
+		/* The state of this replica differs from the state of a quorum: it must be
+		 * fetched from another replica. */
+		clock_io_log(
+		    &s->io.clock, LEVEL_ERROR,
+		    "%s: the state differs from that of the other replicas: sets it aside and "
+		    "copies one of theirs",
+		    s->config.directory);
+		s->failed = true;
+		server_tell(s, SERVER_DIVERGED);
+	}
 	if (s->gateway != NULL && u->members_changed)
 		follow_members(s);
 	if (s->transfer != NULL)
 		state_transfer_need(s->transfer, u->behind, tree_applied(replica_tree(s->replica)));
 }
 
-/* Counts long steps: during a step neither KeepAlives nor messages of other replicas are
- * processed. */
-static void
-count_step(struct server *s, span_t took)
+void
+server_step(struct server *s, struct replica_event event)
 {
-	uint64_t us = (uint64_t)(took.ns / 1000);
+	uint64_t us;
+	bool rotates;
 
+	must(!s->stepping);
+	if (s->failed || s->left)
+		return;
+	s->stepping = true;
+	event.now = s->io.clock.now(s->io.clock.user, &event.wall_ns);
+	if (mono_is_never(s->turn_began))
+		s->turn_began = event.now;
+	event.times = s->times;
+	event.times.clients = s->gateway != NULL ? gateway_clients(s->gateway) : 0;
+	event.times.links = s->gateway != NULL ? gateway_links(s->gateway) : NULL;
+	if (event.kind == REPLICA_FRAME && event.code == MSG_status_request &&
+	    s->io.directory.disk != NULL)
+		s->io.directory.disk(s->io.directory.user, &event.times.disk_used,
+		                     &event.times.disk_size);
+	event.times.clients_max = s->gateway != NULL ? s->config.clients_max : 0;
+	if (event.kind == REPLICA_FRAME && event.code == MSG_status_request)
+		event.times.unfinished = inbox_most_unfinished(&s->inbox);
+	replica_step(s->replica, &event, &s->update);
+	carry_out(s, &s->update);
+	follow_condition(s);
+	s->deadline = s->update.deadline;
+
+	/* During a long step neither KeepAlives nor messages of other replicas are processed. */
+	us = (uint64_t)(mono_since(clock_io_now(&s->io.clock), event.now).ns / 1000);
 	if (us > s->times.longest_us)
 		s->times.longest_us = us;
 	s->times.slow += us > STEP_SLOW_MS * 1000;
-}
 
-static void
-follow_keys(struct server *s)
-{
-	const bool rotates = s->update.rotates_key;
-
+	s->stepping = false;
+	rotates = s->update.rotates_key;
 	s->update.rotates_key = false;
 	if (s->key_rotation != NULL) {
 		key_rotation_follow(s->key_rotation);
@@ -195,28 +182,6 @@ follow_keys(struct server *s)
 		key_rotation_begin(s->key_rotation);
 	else if (rotates)
 		server_keys_agreed(s, (struct bytes){NULL, 0});
-}
-
-void
-server_step(struct server *s, struct replica_event event)
-{
-	must(!s->stepping);
-	if (s->failed || s->left)
-		return;
-	s->stepping = true;
-	event.now = s->io.now(s->io.user, &event.wall_ns);
-	if (mono_is_never(s->turn_began))
-		s->turn_began = event.now;
-	event.times = s->times;
-	event.times.clients = s->gateway != NULL ? gateway_clients(s->gateway) : 0;
-	event.times.clients_max = s->gateway != NULL ? s->config.clients_max : 0;
-	replica_step(s->replica, &event, &s->update);
-	carry_out(s, &s->update);
-	follow_condition(s);
-	s->deadline = s->update.deadline;
-	count_step(s, mono_since(s->io.now(s->io.user, NULL), event.now));
-	s->stepping = false;
-	follow_keys(s);
 }
 
 /* ---- its results ---- */

@@ -1,24 +1,18 @@
-#include "cell/store/data_dir.h"
-
+#include "cell/store/internal.h"
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
-#include "cell/store/swap_in.h"
-#include "cell/sys/log.h"
+#include "cell/store/dir_lock.h"
+#include "cell/store/log_db.h"
+#include "cell/store/state_db.h"
 #include "cell/store/store.h"
-
-/* Removes unfinished files and copies that an earlier process of this replica left behind. */
-static int
-remove_leftovers(const char *directory)
-{
-	int rc = swap_in_remove(directory, STORE_FETCHED);
-
-	if (rc == 0)
-		rc = swap_in_remove(directory, STORE_COPY);
-	return rc == 0 ? swap_in_remove(directory, LOG_DB_FRESH) : rc;
-}
+#include "cell/store/swap_in.h"
+#include "cell/store/watermark.h"
+#include "cell/sys/log.h"
 
 /* Puts a copy fetched from another replica into the place of state.db, unless state.db has
  * advanced beyond the copy since. */
@@ -38,8 +32,13 @@ swap_in_fetched(const char *directory)
 static bool
 finish_earlier(const char *directory, char *why, size_t why_size)
 {
-	int rc = remove_leftovers(directory);
+	/* Unfinished files and copies that an earlier process of this replica left behind. */
+	int rc = swap_in_remove(directory, STORE_FETCHED);
 
+	if (rc == 0)
+		rc = swap_in_remove(directory, STORE_COPY);
+	if (rc == 0)
+		rc = swap_in_remove(directory, LOG_DB_FRESH);
 	if (rc == 0)
 		rc = swap_in(directory, LOG_DB_FILE, true);
 	if (rc == 0)
@@ -200,66 +199,40 @@ read_databases(struct data_dir *f, const char *cell, struct tree **tree, struct 
 	return check_together(f, others, *tree, r, why, why_size);
 }
 
-static void
-forget_all(struct data_dir *f, struct tree **tree, struct px_recovered *recovered)
-{
-	if (*tree != NULL)
-		tree_free(*tree);
-	*tree = NULL;
-	log_db_recovered_free(recovered);
-	state_db_close(&f->state, true);
-	log_db_close(&f->log, true);
-}
-
 /* ---- starting ---- */
-
-static void
-log_damage(const struct data_dir *f, const struct px_recovered *r)
-{
-	corruption_log(&f->log.found.corruption, f->directory);
-	corruption_log(&f->state_corruption, f->directory);
-	if (r->damaged > 0)
-		log_warn("%s: slots %" PRIu64 " to %" PRIu64
-		         " must be fetched from the other replicas",
-		         f->directory, log_db_last(r) + 1, r->damaged);
-	if (r->state_lost)
-		log_warn("%s: the state must be fetched from another replica", f->directory);
-}
-
-static bool
-set_state_aside(const struct data_dir *f, char *why, size_t why_size)
-{
-	int rc = f->set_aside ? swap_in_set_aside(f->directory, STATE_DB_FILE) : 0;
-
-	if (rc < 0)
-		snprintf(why, why_size, "%s/" STATE_DB_FILE ": %s", f->directory, strerror(-rc));
-	return rc == 0;
-}
-
-static bool
-clear_mark(struct data_dir *f, char *why, size_t why_size)
-{
-	int rc;
-
-	if (!f->disk_failure.earlier)
-		return true;
-	log_warn("%s: the disk failed in an earlier boot (%s); its files were checked, they are "
-	         "whole",
-	         f->directory, f->disk_failure.why);
-	rc = disk_failure_clear(&f->disk_failure);
-	if (rc == 0)
-		return true;
-	snprintf(why, why_size, "%s/" DISK_FAILURE_FILE ": %s", f->directory, strerror(-rc));
-	return false;
-}
 
 static bool
 start_databases(struct data_dir *f, const char *cell, struct px_recovered *recovered, char *why,
                 size_t why_size)
 {
-	log_damage(f, recovered);
-	return clear_mark(f, why, why_size) && set_state_aside(f, why, why_size) &&
-	       log_db_start(&f->log, f->directory, cell, f->replica, recovered, why, why_size) &&
+	int rc;
+
+	corruption_log(&f->log.found.corruption, f->directory);
+	corruption_log(&f->state_corruption, f->directory);
+	if (recovered->damaged > 0)
+		log_warn("%s: slots %" PRIu64 " to %" PRIu64
+		         " must be fetched from the other replicas",
+		         f->directory, log_db_last(recovered) + 1, recovered->damaged);
+	if (recovered->state_lost)
+		log_warn("%s: the state must be fetched from another replica", f->directory);
+
+	if (f->disk_failure.earlier) {
+		log_warn("%s: the disk failed in an earlier boot (%s); its files were checked, "
+		         "they are whole",
+		         f->directory, f->disk_failure.why);
+		rc = disk_failure_clear(&f->disk_failure);
+		if (rc < 0) {
+			snprintf(why, why_size, "%s/" DISK_FAILURE_FILE ": %s", f->directory,
+			         strerror(-rc));
+			return false;
+		}
+	}
+	rc = f->set_aside ? swap_in_set_aside(f->directory, STATE_DB_FILE) : 0;
+	if (rc < 0) {
+		snprintf(why, why_size, "%s/" STATE_DB_FILE ": %s", f->directory, strerror(-rc));
+		return false;
+	}
+	return log_db_start(&f->log, f->directory, cell, f->replica, recovered, why, why_size) &&
 	       state_db_start(&f->state, f->directory, cell, why, why_size);
 }
 
@@ -276,7 +249,12 @@ open_locked(struct data_dir *f, const char *cell, struct tree **tree,
 		if (f->log.db.io_failed || f->state.db.io_failed)
 			disk_failure_mark(&f->disk_failure, why);
 	}
-	forget_all(f, tree, recovered);
+	if (*tree != NULL)
+		tree_free(*tree);
+	*tree = NULL;
+	log_db_recovered_free(recovered);
+	state_db_close(&f->state, true);
+	log_db_close(&f->log, true);
 	disk_failure_close(&f->disk_failure);
 	return false;
 }
@@ -311,4 +289,54 @@ data_dir_close(struct data_dir *f)
 	disk_failure_close(&f->disk_failure);
 	dir_lock_release(&f->lock);
 	free(f->directory);
+}
+
+/* ---- file_guard ---- */
+
+static const char *const names[FILE_GUARD_FILES] = {
+    DIR_LOCK_FILE,  LOG_DB_FILE,   LOG_DB_FILE "-wal",
+    WATERMARK_FILE, STATE_DB_FILE, STATE_DB_FILE "-wal",
+};
+
+static bool
+stat_file(const char *directory, const char *name, struct stat *st)
+{
+	char path[PATH_MAX];
+
+	return snprintf(path, sizeof path, "%s/%s", directory, name) < (int)sizeof path &&
+	       stat(path, st) == 0;
+}
+
+void
+file_guard_begin(struct file_guard *w, const char *directory)
+{
+	struct stat st;
+
+	*w = (struct file_guard){.directory = directory};
+	for (int i = 0; i < FILE_GUARD_FILES; i++) {
+		w->files[i].there = stat_file(directory, names[i], &st);
+		if (!w->files[i].there)
+			continue;
+		w->files[i].device = st.st_dev;
+		w->files[i].number = st.st_ino;
+	}
+}
+
+bool
+file_guard_check(const struct file_guard *w, char *why, size_t why_size)
+{
+	for (int i = 0; i < FILE_GUARD_FILES; i++) {
+		struct stat st;
+		bool there;
+
+		if (!w->files[i].there)
+			continue;
+		there = stat_file(w->directory, names[i], &st);
+		if (there && st.st_dev == w->files[i].device && st.st_ino == w->files[i].number)
+			continue;
+		snprintf(why, why_size, "%s was %s while it was in use", names[i],
+		         there ? "replaced" : "removed");
+		return false;
+	}
+	return true;
 }

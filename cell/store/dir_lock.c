@@ -8,6 +8,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include "cell/sys/file.h"
 #include "cell/sys/process.h"
 
 /* The process that wrote its number into the lock file; 0 when there is no readable number. */
@@ -20,17 +21,6 @@ holder_of(int fd)
 	if (pread(fd, text, sizeof text - 1, 0) > 0 && sscanf(text, "%d", &pid) == 1 && pid > 0)
 		return pid;
 	return 0;
-}
-
-static void
-name_holder(int fd, const char *directory, char *why, size_t why_size)
-{
-	pid_t pid = holder_of(fd);
-
-	if (pid > 0)
-		snprintf(why, why_size, "%s: in use by process %d", directory, (int)pid);
-	else
-		snprintf(why, why_size, "%s: in use by another process", directory);
 }
 
 /* Takes the lock; waits for a holder that is exiting. */
@@ -48,41 +38,43 @@ take(int fd)
 	return flock(fd, LOCK_EX | LOCK_NB) == 0;
 }
 
-/* Writes our process number into the lock file, for messages and for waiting until an exiting
- * holder is gone. The lock works without it, so an error (a full disk) is ignored. */
-static void
-write_holder(int fd)
-{
-	char text[32];
-	int len = snprintf(text, sizeof text, "%d\n", (int)getpid());
-
-	if (ftruncate(fd, 0) == 0 && pwrite(fd, text, (size_t)len, 0) != len)
-		(void)!ftruncate(fd, 0);
-}
-
 bool
 dir_lock_take(struct dir_lock *lock, const char *directory, char *why, size_t why_size)
 {
 	char path[PATH_MAX];
+	char text[32];
+	int len;
 
 	if (snprintf(path, sizeof path, "%s/" DIR_LOCK_FILE, directory) >= (int)sizeof path) {
 		snprintf(why, why_size, "%.64s...: %s", directory, strerror(ENAMETOOLONG));
 		return false;
 	}
-	lock->fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	lock->fd = file_open(path, O_RDWR | O_CREAT | O_NOFOLLOW);
 	if (lock->fd < 0) {
-		snprintf(why, why_size, "%s: %s", path, strerror(errno));
+		snprintf(why, why_size, "%s: %s", path, file_why(lock->fd));
 		return false;
 	}
 	if (!take(lock->fd)) {
-		if (errno == EWOULDBLOCK)
-			name_holder(lock->fd, directory, why, why_size);
-		else
+		if (errno == EWOULDBLOCK) {
+			pid_t pid = holder_of(lock->fd);
+
+			if (pid > 0)
+				snprintf(why, why_size, "%s: in use by process %d", directory,
+				         (int)pid);
+			else
+				snprintf(why, why_size, "%s: in use by another process", directory);
+		} else {
 			snprintf(why, why_size, "%s: %s", path, strerror(errno));
+		}
 		dir_lock_release(lock);
 		return false;
 	}
-	write_holder(lock->fd);
+	/* Writes our process number into the lock file, for messages and for waiting until an
+	 * exiting holder is gone. The lock works without it, so an error (a full disk) is
+	 * ignored. */
+	len = snprintf(text, sizeof text, "%d\n", (int)getpid());
+	if (ftruncate(lock->fd, 0) == 0 && pwrite(lock->fd, text, (size_t)len, 0) != len)
+		(void)!ftruncate(lock->fd, 0);
 	return true;
 }
 
@@ -95,7 +87,7 @@ dir_lock_holder(const char *directory)
 
 	if (snprintf(path, sizeof path, "%s/" DIR_LOCK_FILE, directory) >= (int)sizeof path)
 		return 0;
-	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	fd = file_open(path, O_RDONLY | O_NOFOLLOW);
 	if (fd < 0)
 		return 0;
 	if (flock(fd, LOCK_SH | LOCK_NB) < 0 && errno == EWOULDBLOCK)

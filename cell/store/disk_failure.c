@@ -1,4 +1,4 @@
-#include "cell/store/disk_failure.h"
+#include "cell/store/internal.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -19,7 +19,7 @@ static bool
 read_text(const char *path, char *text, size_t size)
 {
 	struct buffer b = BUFFER(HEALTH_SIZE);
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	int fd = file_open(path, O_RDONLY | O_NOFOLLOW);
 	bool ok = fd >= 0 && file_read(fd, size - 1, &b) == 0;
 
 	if (ok && b.len > 0)
@@ -29,25 +29,6 @@ read_text(const char *path, char *text, size_t size)
 		close(fd);
 	buffer_free(&b);
 	return ok;
-}
-
-static bool
-read_boot(struct disk_failure *f)
-{
-	read_text(boot_file, f->boot, sizeof f->boot);
-	f->boot[strcspn(f->boot, "\n")] = '\0';
-	return f->boot[0] != '\0';
-}
-
-/* Without a run directory the mark is kept in the data directory alone. */
-static void
-find_run_path(struct disk_failure *f)
-{
-	char directory[PATH_MAX - 64];
-
-	f->run_path[0] = '\0';
-	if (run_dir_make(directory, sizeof directory) == 0)
-		snprintf(f->run_path, sizeof f->run_path, "%s/failed-%s", directory, f->id);
 }
 
 static void
@@ -79,15 +60,6 @@ write_health(const struct disk_failure *f, const char *state)
 	return fsync(f->fd) < 0 ? -errno : 0;
 }
 
-static int
-mark_health(const struct disk_failure *f, const char *why)
-{
-	char state[BOOT_VERDICT_LINE];
-
-	boot_verdict_write(state, f->boot, why);
-	return write_health(f, state);
-}
-
 void
 disk_failure_mark(const struct disk_failure *f, const char *why)
 {
@@ -96,23 +68,13 @@ disk_failure_mark(const struct disk_failure *f, const char *why)
 
 	boot_verdict_write(state, f->boot, why);
 	if (f->run_path[0] != '\0') {
-		fd = open(f->run_path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+		fd = file_open(f->run_path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW);
 		if (fd >= 0) {
 			(void)file_write_at(fd, bytes_of(state), 0);
 			close(fd);
 		}
 	}
-	(void)mark_health(f, why);
-}
-
-static int
-create_health(struct disk_failure *f, const char *path)
-{
-	char text[HEALTH_SIZE];
-
-	make_id(f);
-	fill_health(f, "ok", text);
-	return file_create(path, (struct bytes){(uint8_t *)text, sizeof text}, 0600);
+	(void)write_health(f, state);
 }
 
 static bool
@@ -166,9 +128,12 @@ judge_health(struct disk_failure *f, const char *path, const char *text, char *w
 static bool
 judge_run_path(struct disk_failure *f, char *why, size_t why_size)
 {
-	char line[BOOT_VERDICT_LINE];
+	char line[BOOT_VERDICT_LINE], directory[PATH_MAX - 64];
 
-	find_run_path(f);
+	/* Without a run directory the mark is kept in the data directory alone. */
+	f->run_path[0] = '\0';
+	if (run_dir_make(directory, sizeof directory) == 0)
+		snprintf(f->run_path, sizeof f->run_path, "%s/failed-%s", directory, f->id);
 	return f->run_path[0] == '\0' || !read_text(f->run_path, line, sizeof line) ||
 	       judge_mark(f, f->run_path, line, why, why_size);
 }
@@ -180,17 +145,24 @@ disk_failure_open(struct disk_failure *f, const char *directory, char *why, size
 	int rc = 0;
 
 	*f = (struct disk_failure){.fd = -1};
-	if (!read_boot(f)) {
+	read_text(boot_file, f->boot, sizeof f->boot);
+	f->boot[strcspn(f->boot, "\n")] = '\0';
+	if (f->boot[0] == '\0') {
 		snprintf(why, why_size, "%s: can't be read", boot_file);
 		return false;
 	}
 	snprintf(path, sizeof path, "%s/" DISK_FAILURE_FILE, directory);
-	if (access(path, F_OK) < 0)
-		rc = errno == ENOENT ? create_health(f, path) : -errno;
-	if (rc == 0 && (f->fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW)) < 0)
+	if (access(path, F_OK) < 0 && errno == ENOENT) {
+		make_id(f);
+		fill_health(f, "ok", text);
+		rc = file_create(path, (struct bytes){(uint8_t *)text, HEALTH_SIZE}, 0600);
+	} else if (access(path, F_OK) < 0) {
 		rc = -errno;
+	}
+	if (rc == 0 && (f->fd = file_open(path, O_RDWR | O_NOFOLLOW)) < 0)
+		rc = f->fd;
 	if (rc < 0 || !read_text(path, text, sizeof text)) {
-		snprintf(why, why_size, "%s: %s", path, strerror(rc < 0 ? -rc : EIO));
+		snprintf(why, why_size, "%s: %s", path, file_why(rc < 0 ? rc : -EIO));
 	} else if (judge_health(f, path, text, why, why_size) && judge_run_path(f, why, why_size)) {
 		return true;
 	}

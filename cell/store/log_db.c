@@ -11,7 +11,6 @@
 #include "cell/base/must.h"
 #include "cell/sys/clock.h"
 #include "cell/store/swap_in.h"
-#include "cell/store/log_db_write.h"
 #include "cell/paxos/ballot.h"
 
 static const struct sqlite_kind kind = {.name = LOG_DB_FILE,

@@ -16,10 +16,44 @@
 #ifndef LSFS_STORE_LOG_DB_H
 #define LSFS_STORE_LOG_DB_H
 
-#include "cell/store/sqlite.h"
-#include "cell/store/log_db_read.h"
-#include "cell/store/watermark.h"
 #include "cell/paxos/px.h"
+#include "cell/store/sqlite.h"
+#include "cell/store/watermark.h"
+
+/* ---- log_db_read.c ---- */
+
+/* Reading log.db, whole or damaged: finds all rows whose checksums are correct. */
+
+struct log_db_found {
+	struct corruption corruption;
+	/* Pages may be missing, or older than other pages: a row with a correct checksum need not
+	 * be its newest version. */
+	bool torn;
+	uint64_t incarnation;   /* 0: not readable */
+	struct ballot promised; /* the higher of the undamaged copies */
+	bool ballots_lost;      /* no copy is undamaged */
+	uint64_t chosen, trimmed;
+	bool trimmed_lost;
+	uint64_t missing;   /* an earlier start lost entries up to this slot */
+	int64_t longest_ns; /* the longest lease, in ns */
+	bool leases;        /* there are rows of leases */
+	bool leases_lost;
+	bool none_left; /* no lease granted by the last incarnation can be valid */
+	struct mark *marks;
+	size_t marks_n, marks_room;
+	struct log_entry *entries; /* undamaged, above `trimmed`, by slot, possibly with gaps */
+	size_t entries_n, entries_room;
+	uint64_t *bad; /* slots of damaged rows, ascending, as the rows give them */
+	size_t bad_n, bad_room;
+	uint64_t last; /* the highest slot that the file has held, as far as known */
+};
+
+/* Reads the whole file into *found. False with one line in `why`: the file belongs to another
+ * replica, or the disk fails. */
+bool log_db_read(struct sqlite_db *db, const char *cell, uint8_t replica,
+                 struct log_db_found *found, char *why, size_t why_size);
+/* Frees the contents of *found. */
+void log_db_found_free(struct log_db_found *found);
 
 #define LOG_DB_FILE "log.db"
 /* The fresh file that is about to replace a damaged log.db. */
@@ -53,7 +87,7 @@ struct log_db {
 	uint64_t chosen_written, chosen_up_to; /* the chosen slot: in the file; to be written */
 	uint64_t written;                      /* the last entry's slot */
 	uint64_t lost;         /* damaged entries up to this slot are not all replaced yet */
-	bool found_again;      /* after this transaction none of them is missing any more */
+	bool found_again;      /* after this transaction none of them is missing */
 	bool old_leases;       /* the file has rows of leases of earlier incarnations */
 	bool leases_forgotten; /* this transaction deletes those rows */
 	mono_t old_leases_end; /* from here on no lease of an earlier incarnation can be valid */
@@ -96,8 +130,29 @@ int log_db_write(struct log_db *log, const struct px_record *record);
 int log_db_finish(struct log_db *log);
 /* Call it after a commit: updates the watermark. */
 void log_db_written(struct log_db *log);
-/* Upkeep between transactions: checkpoints, and when `idle`, since no record waits, deletes rows
- * below the base. */
-enum work log_db_tidy(struct log_db *log, bool idle);
+/* Upkeep while no record waits: deletes rows below the base. */
+enum work log_db_tidy(struct log_db *log);
+
+/* ---- log_db_write.c ---- */
+
+/* The writing half of log.db, for log_db.c, and the checksums with which rows are written, for its
+ * reading half. */
+
+/* Prepares the statements. False with one line in `why`. */
+bool log_db_write_prepare(struct log_db *log, char *why, size_t why_size);
+/* Writes all that was recovered from a damaged file; call it within a transaction. An SQLite result
+ * code. */
+int log_db_write_recovered(struct log_db *log, const struct px_recovered *r);
+
+/* The checksum of a row: over n numbers, in the order of its columns. */
+uint64_t log_db_sum(const uint64_t *numbers, size_t n);
+/* That of the row of `replica`. */
+uint64_t log_db_owner_sum(const char *cell, uint8_t replica);
+
+enum { LOG_DB_SUM_MAX = 8 }; /* most numbers under one checksum */
+/* The checksum over the given numbers. */
+#define LOG_DB_SUM_OF(...)                          \
+	log_db_sum((const uint64_t[]){__VA_ARGS__}, \
+	           sizeof((const uint64_t[]){__VA_ARGS__}) / sizeof(uint64_t))
 
 #endif

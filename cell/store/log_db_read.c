@@ -1,4 +1,4 @@
-#include "cell/store/log_db_read.h"
+#include "cell/store/log_db.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -9,7 +9,6 @@
 #include "cell/base/memory.h"
 #include "cell/base/must.h"
 #include "cell/paxos/ballot.h"
-#include "cell/store/log_db_write.h"
 
 /* A damaged row may name a slot at most so far beyond the highest certain one: a log never holds
  * more entries. */
@@ -163,7 +162,9 @@ read_mark(struct reader *r, sqlite3_stmt *s)
 	                 .slot = column(s, 5),
 	                 .proof = column(s, 6)};
 
-	if (column(s, 7) != log_db_mark_sum(&m) || column(s, 0) != m.replica) {
+	if (column(s, 7) != LOG_DB_SUM_OF(m.replica, m.incarnation, m.start, m.ballot.round,
+	                                  m.ballot.replica, m.slot, m.proof) ||
+	    column(s, 0) != m.replica) {
 		bad_numbered(r, column(s, 0));
 		return true;
 	}
@@ -172,14 +173,11 @@ read_mark(struct reader *r, sqlite3_stmt *s)
 	return true;
 }
 
-static void
-add_bad(struct reader *r, uint64_t slot)
+static uint64_t
+entry_sum(const struct log_entry *e)
 {
-	struct log_db_found *f = r->found;
-
-	bad_numbered(r, slot);
-	ARRAY_ROOM(f->bad, f->bad_n, f->bad_room);
-	f->bad[f->bad_n++] = slot;
+	return LOG_DB_SUM_OF(e->slot, e->ballot.round, e->ballot.replica, e->origin.round,
+	                     e->origin.replica, e->before.round, e->before.replica, e->checksum);
 }
 
 static bool
@@ -193,13 +191,15 @@ read_entry(struct reader *r, sqlite3_stmt *s)
 	e.origin = column_ballot(s, 3);
 	e.before = column_ballot(s, 5);
 	e.payload = (struct bytes){sqlite3_column_blob(s, 9), (size_t)sqlite3_column_bytes(s, 9)};
-	certain = column(s, 8) == log_db_entry_sum(&e);
+	certain = column(s, 8) == entry_sum(&e);
 	if (certain && e.slot > f->last)
 		f->last = e.slot;
 	if (!certain && e.slot > r->uncertain)
 		r->uncertain = e.slot;
 	if (!certain || e.checksum != checksum(e.payload)) {
-		add_bad(r, e.slot);
+		bad_numbered(r, e.slot);
+		ARRAY_ROOM(f->bad, f->bad_n, f->bad_room);
+		f->bad[f->bad_n++] = e.slot;
 		return true;
 	}
 	e.payload = bytes_copy(e.payload);
@@ -218,7 +218,7 @@ read_last(struct reader *r, sqlite3_stmt *s)
 	e.ballot = column_ballot(s, 1);
 	e.origin = column_ballot(s, 3);
 	e.before = column_ballot(s, 5);
-	if (column(s, 8) == log_db_entry_sum(&e) && e.slot > r->found->last)
+	if (column(s, 8) == entry_sum(&e) && e.slot > r->found->last)
 		r->found->last = e.slot;
 	return true;
 }

@@ -1,4 +1,4 @@
-#include "cell/store/log_db_write.h"
+#include "cell/store/log_db.h"
 
 #include <string.h>
 
@@ -18,20 +18,6 @@ log_db_sum(const uint64_t *numbers, size_t n)
 	for (size_t i = 0; i < 8 * n; i++)
 		packed[i] = (uint8_t)(numbers[i / 8] >> (8 * (i % 8)));
 	return checksum((struct bytes){packed, 8 * n});
-}
-
-uint64_t
-log_db_entry_sum(const struct log_entry *e)
-{
-	return LOG_DB_SUM_OF(e->slot, e->ballot.round, e->ballot.replica, e->origin.round,
-	                     e->origin.replica, e->before.round, e->before.replica, e->checksum);
-}
-
-uint64_t
-log_db_mark_sum(const struct mark *m)
-{
-	return LOG_DB_SUM_OF(m->replica, m->incarnation, m->start, m->ballot.round,
-	                     m->ballot.replica, m->slot, m->proof);
 }
 
 uint64_t
@@ -72,18 +58,34 @@ bind_number(sqlite3_stmt *statement, int at, uint64_t number)
 	must(sqlite3_bind_int64(statement, at, (int64_t)number) == SQLITE_OK);
 }
 
+/* Binds the numbers of a row, and behind them their checksum. */
+static void
+bind_numbers(sqlite3_stmt *statement, const uint64_t *numbers, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		bind_number(statement, (int)i + 1, numbers[i]);
+	bind_number(statement, (int)n + 1, log_db_sum(numbers, n));
+}
+
+static int
+write_row(sqlite3_stmt *statement, const uint64_t *numbers, size_t n)
+{
+	bind_numbers(statement, numbers, n);
+	return sqlite_step(statement);
+}
+
+/* Writes a row of these numbers. */
+#define WRITE(statement, ...)                                 \
+	write_row(statement, (const uint64_t[]){__VA_ARGS__}, \
+	          sizeof((const uint64_t[]){__VA_ARGS__}) / sizeof(uint64_t))
+
 static int
 write_ballot(struct log_db *log, struct ballot b)
 {
-	int rc = SQLITE_OK;
+	int rc = WRITE(log->statements[LOG_BALLOT], b.round, b.replica);
 
-	for (int copy = 0; copy < 2 && rc == SQLITE_OK; copy++) {
-		bind_number(log->statements[LOG_BALLOT + copy], 1, b.round);
-		bind_number(log->statements[LOG_BALLOT + copy], 2, b.replica);
-		bind_number(log->statements[LOG_BALLOT + copy], 3,
-		            LOG_DB_SUM_OF(b.round, b.replica));
-		rc = sqlite_step(log->statements[LOG_BALLOT + copy]);
-	}
+	if (rc == SQLITE_OK)
+		rc = WRITE(log->statements[LOG_BALLOT_AGAIN], b.round, b.replica);
 	log->watermark.ballot = ballot_max(log->watermark.ballot, b);
 	return rc;
 }
@@ -91,22 +93,12 @@ write_ballot(struct log_db *log, struct ballot b)
 static int
 write_entry(struct log_db *log, const struct px_record *r)
 {
-	struct log_entry e = {.slot = r->slot,
-	                      .ballot = r->ballot,
-	                      .origin = r->origin,
-	                      .before = r->before,
-	                      .checksum = r->checksum};
+	const uint64_t numbers[] = {r->slot,           r->ballot.round,   r->ballot.replica,
+	                            r->origin.round,   r->origin.replica, r->before.round,
+	                            r->before.replica, r->checksum};
 	sqlite3_stmt *s = log->statements[LOG_ENTRY];
 
-	bind_number(s, 1, r->slot);
-	bind_number(s, 2, r->ballot.round);
-	bind_number(s, 3, r->ballot.replica);
-	bind_number(s, 4, r->origin.round);
-	bind_number(s, 5, r->origin.replica);
-	bind_number(s, 6, r->before.round);
-	bind_number(s, 7, r->before.replica);
-	bind_number(s, 8, r->checksum);
-	bind_number(s, 9, log_db_entry_sum(&e));
+	bind_numbers(s, numbers, 8);
 	must(sqlite3_bind_blob(s, 10, r->payload.len > 0 ? (const void *)r->payload.data : "",
 	                       (int)r->payload.len, SQLITE_STATIC) == SQLITE_OK);
 	log->written = r->slot;
@@ -116,36 +108,16 @@ write_entry(struct log_db *log, const struct px_record *r)
 }
 
 static int
-write_number(sqlite3_stmt *s, uint64_t number)
-{
-	bind_number(s, 1, number);
-	bind_number(s, 2, LOG_DB_SUM_OF(number));
-	return sqlite_step(s);
-}
-
-static int
 write_lease(struct log_db *log, span_t length)
 {
-	uint64_t incarnation = log->watermark.incarnation;
-
-	bind_number(log->statements[LOG_LEASE], 1, incarnation);
-	bind_number(log->statements[LOG_LEASE], 2, (uint64_t)length.ns);
-	bind_number(log->statements[LOG_LEASE], 3, LOG_DB_SUM_OF(incarnation, (uint64_t)length.ns));
-	return sqlite_step(log->statements[LOG_LEASE]);
+	return WRITE(log->statements[LOG_LEASE], log->watermark.incarnation, (uint64_t)length.ns);
 }
 
 static int
 write_mark(struct log_db *log, const struct mark *m)
 {
-	bind_number(log->statements[LOG_MARK], 1, m->replica);
-	bind_number(log->statements[LOG_MARK], 2, m->incarnation);
-	bind_number(log->statements[LOG_MARK], 3, m->start);
-	bind_number(log->statements[LOG_MARK], 4, m->ballot.round);
-	bind_number(log->statements[LOG_MARK], 5, m->ballot.replica);
-	bind_number(log->statements[LOG_MARK], 6, m->slot);
-	bind_number(log->statements[LOG_MARK], 7, m->proof);
-	bind_number(log->statements[LOG_MARK], 8, log_db_mark_sum(m));
-	return sqlite_step(log->statements[LOG_MARK]);
+	return WRITE(log->statements[LOG_MARK], m->replica, m->incarnation, m->start,
+	             m->ballot.round, m->ballot.replica, m->slot, m->proof);
 }
 
 int
@@ -154,11 +126,11 @@ log_db_write_recovered(struct log_db *log, const struct px_recovered *r)
 	int rc = write_ballot(log, r->promised);
 
 	if (rc == SQLITE_OK)
-		rc = write_number(log->statements[LOG_CHOSEN], r->chosen);
+		rc = WRITE(log->statements[LOG_CHOSEN], r->chosen);
 	if (rc == SQLITE_OK)
-		rc = write_number(log->statements[LOG_TRIMMED], r->trimmed);
+		rc = WRITE(log->statements[LOG_TRIMMED], r->trimmed);
 	if (rc == SQLITE_OK)
-		rc = write_number(log->statements[LOG_MISSING], r->damaged);
+		rc = WRITE(log->statements[LOG_MISSING], r->damaged);
 	if (rc == SQLITE_OK && r->wait.ns > 0)
 		rc = write_lease(log, r->wait);
 	for (size_t i = 0; i < r->marks_n && rc == SQLITE_OK; i++)
@@ -214,7 +186,7 @@ trim_some(struct log_db *log)
 	if (log->trim <= log->trimmed && !log->to_delete)
 		return rc;
 	if (log->trim > log->trimmed)
-		rc = write_number(log->statements[LOG_TRIMMED], log->trim);
+		rc = WRITE(log->statements[LOG_TRIMMED], log->trim);
 	if (rc != SQLITE_OK)
 		return rc;
 	bind_number(log->statements[LOG_DELETE_ENTRIES], 1, log->trim);
@@ -224,36 +196,27 @@ trim_some(struct log_db *log)
 	return rc;
 }
 
-/* Deletes the rows of earlier incarnations' leases, once this incarnation has run for longer than
- * the longest of them. */
-static int
-forget_leases(struct log_db *log)
-{
-	log->leases_forgotten = log->old_leases && mono_reached(clock_now(), log->old_leases_end);
-	if (!log->leases_forgotten)
-		return SQLITE_OK;
-	bind_number(log->statements[LOG_OLD_LEASES], 1, log->watermark.incarnation);
-	return sqlite_step(log->statements[LOG_OLD_LEASES]);
-}
-
-/* Clears the row `missing`: entries are written in slot order, so with this one every lost entry
- * has been replaced. */
-static int
-forget_lost(struct log_db *log)
-{
-	log->found_again = log->lost != 0 && (log->written >= log->lost || log->trim >= log->lost);
-	return log->found_again ? write_number(log->statements[LOG_MISSING], 0) : SQLITE_OK;
-}
-
 int
 log_db_finish(struct log_db *log)
 {
-	int rc = forget_lost(log);
+	int rc = SQLITE_OK;
 
-	if (rc == SQLITE_OK)
-		rc = forget_leases(log);
+	/* Entries are written in slot order, so with this one every lost entry has been replaced.
+	 */
+	log->found_again = log->lost != 0 && (log->written >= log->lost || log->trim >= log->lost);
+	if (log->found_again)
+		rc = WRITE(log->statements[LOG_MISSING], 0);
+
+	/* The rows of earlier incarnations' leases go once this one has run for longer than the
+	 * longest of them. */
+	log->leases_forgotten = log->old_leases && mono_reached(clock_now(), log->old_leases_end);
+	if (rc == SQLITE_OK && log->leases_forgotten) {
+		bind_number(log->statements[LOG_OLD_LEASES], 1, log->watermark.incarnation);
+		rc = sqlite_step(log->statements[LOG_OLD_LEASES]);
+	}
+
 	if (rc == SQLITE_OK && log->chosen_up_to > log->chosen_written)
-		rc = write_number(log->statements[LOG_CHOSEN], log->chosen_up_to);
+		rc = WRITE(log->statements[LOG_CHOSEN], log->chosen_up_to);
 	return rc == SQLITE_OK ? trim_some(log) : rc;
 }
 
@@ -274,13 +237,13 @@ log_db_written(struct log_db *log)
 }
 
 enum work
-log_db_tidy(struct log_db *log, bool idle)
+log_db_tidy(struct log_db *log)
 {
-	enum work work = sqlite_checkpoint(&log->db, idle);
+	enum work work;
 	int rc;
 
-	if (work != WORK_DONE || !idle || !log->to_delete)
-		return work;
+	if (!log->to_delete)
+		return WORK_DONE;
 	rc = sqlite_begin(&log->db);
 	work = sqlite_end(&log->db, rc == SQLITE_OK ? log_db_finish(log) : rc);
 	if (work != WORK_DONE)

@@ -1,4 +1,4 @@
-#include "cell/store/reserve.h"
+#include "cell/store/internal.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "cell/base/must.h"
+#include "cell/sys/file.h"
 
 /* Bytes that must be free beside the reserve, so that it is not given up again at once. */
 enum { SPARE = 1024 * 1024 };
@@ -30,7 +31,7 @@ reserve_init(struct reserve *r, const char *directory)
 	*r = (struct reserve){.held = false};
 	snprintf(r->path, sizeof r->path, "%s/" RESERVE_FILE, directory);
 	must(pthread_mutex_init(&r->mutex, NULL) == 0);
-	fd = open(r->path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	fd = file_open(r->path, O_RDONLY | O_NOFOLLOW);
 	if (fd < 0)
 		return;
 	r->held = is_allocated(fd);
@@ -43,40 +44,31 @@ reserve_fini(struct reserve *r)
 	must(pthread_mutex_destroy(&r->mutex) == 0);
 }
 
-/* Allocates the file's blocks. 0 or -errno. */
-static int
-allocate(const char *path)
-{
-	int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-	int rc = 0;
-
-	if (fd < 0)
-		return -errno;
-	if (!is_allocated(fd)) {
-		rc = -posix_fallocate(fd, 0, RESERVE_SIZE + SPARE);
-		if (ftruncate(fd, rc == 0 ? RESERVE_SIZE : 0) < 0 && rc == 0)
-			rc = -errno;
-	}
-	close(fd);
-	return rc;
-}
-
 /* Where a file of this size is impossible for another reason than a full disk, there is no reserve,
  * and true is returned: waiting for free space would not help. */
 bool
 reserve_take(struct reserve *r)
 {
-	int rc = 0;
+	bool scarce = false;
+	int fd, rc;
 
 	must(pthread_mutex_lock(&r->mutex) == 0);
 	if (!r->held) {
-		rc = allocate(r->path);
+		fd = file_open(r->path, O_RDWR | O_CREAT | O_NOFOLLOW);
+		rc = fd < 0 ? fd : 0;
+		if (fd >= 0 && !is_allocated(fd)) {
+			rc = -posix_fallocate(fd, 0, RESERVE_SIZE + SPARE);
+			if (ftruncate(fd, rc == 0 ? RESERVE_SIZE : 0) < 0 && rc == 0)
+				rc = -errno;
+		}
+		if (fd >= 0)
+			close(fd);
 		r->held = rc == 0;
-		atomic_store(&r->gone, rc == -ENOSPC || rc == -EDQUOT);
-		rc = atomic_load(&r->gone) ? -ENOSPC : 0;
+		scarce = rc == -ENOSPC || rc == -EDQUOT;
+		atomic_store(&r->gone, scarce);
 	}
 	must(pthread_mutex_unlock(&r->mutex) == 0);
-	return rc == 0;
+	return !scarce;
 }
 
 bool
@@ -89,7 +81,7 @@ reserve_give_up(struct reserve *r)
 	given = r->held;
 	r->held = false;
 	atomic_store(&r->gone, true);
-	fd = given ? open(r->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW) : -1;
+	fd = given ? file_open(r->path, O_RDWR | O_NOFOLLOW) : -1;
 	if (fd >= 0) {
 		given = ftruncate(fd, 0) == 0;
 		/* Some filesystems reuse freed blocks only once the freeing is on the disk. */

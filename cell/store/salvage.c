@@ -1,5 +1,4 @@
 #include "cell/store/salvage.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -11,11 +10,12 @@
 #include <unistd.h>
 
 #include "cell/base/must.h"
-#include "cell/store/dir_lock.h"
-#include "cell/sys/file.h"
 #include "cell/config/identity.h"
-#include "cell/store/log_db.h"
 #include "cell/paxos/ballot.h"
+#include "cell/store/dir_lock.h"
+#include "cell/store/log_db.h"
+#include "cell/sys/clock.h"
+#include "cell/sys/file.h"
 
 static const struct state_db not_open = {.watermark_file.fd = -1};
 
@@ -323,48 +323,37 @@ salvage_running(struct salvage *s, const char *source, const char *work)
 
 /* ---- writing ---- */
 
-static bool
-write_rows(struct salvage *s)
+bool
+salvage_write(struct salvage *s)
 {
+	static const char *const names[] = {LOG_DB_FILE, LOG_DB_FILE "-wal", LOG_DB_FILE "-shm",
+	                                    WATERMARK_FILE};
 	struct row_list rows = {0};
 	const struct row_list *list = &rows;
 	struct sqlite_db *db = &s->state.db;
+	char path[PATH_MAX + 32];
 	enum work work;
 	int rc;
 
+	if (!state_db_start(&s->state, s->work, s->cell, s->why, sizeof s->why))
+		return false;
 	tree_dirty_rows(s->tree, &rows);
 	rc = sqlite_begin(db);
 	if (rc == SQLITE_OK)
 		rc = state_db_write(&s->state, &list, 1);
 	work = sqlite_end(db, rc);
 	row_list_free(&rows);
-	return work == WORK_DONE || fail(s, s->work, db->why);
-}
+	if (work != WORK_DONE || state_db_close(&s->state, false) != WORK_DONE)
+		return fail(s, s->work, s->state.db.why);
+	s->state = not_open;
 
-static bool
-leave_one_file(struct salvage *s)
-{
-	static const char *const names[] = {LOG_DB_FILE, LOG_DB_FILE "-wal", LOG_DB_FILE "-shm",
-	                                    WATERMARK_FILE};
-	char path[PATH_MAX + 32];
-
+	/* Only the state is left, in one file. */
 	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
 		snprintf(path, sizeof path, "%s/%s", s->work, names[i]);
 		unlink(path);
 	}
 	snprintf(path, sizeof path, "%s/" STATE_DB_FILE "-wal", s->work);
 	return access(path, F_OK) < 0 || fail(s, path, "SQLite did not remove the file");
-}
-
-bool
-salvage_write(struct salvage *s)
-{
-	if (!state_db_start(&s->state, s->work, s->cell, s->why, sizeof s->why) || !write_rows(s))
-		return false;
-	if (state_db_close(&s->state, false) != WORK_DONE)
-		return fail(s, s->work, s->state.db.why);
-	s->state = not_open;
-	return leave_one_file(s);
 }
 
 void
@@ -400,4 +389,43 @@ salvage_place(const char *work, const char *path)
 	if (snprintf(from, sizeof from, "%s/" STATE_DB_FILE, work) >= PATH_MAX)
 		return -ENAMETOOLONG;
 	return copy(from, path);
+}
+
+/* ---- a new cell ---- */
+
+static bool
+become_new(struct salvage *s, struct restoration *to)
+{
+	snprintf(to->cell, sizeof to->cell, "%s", s->cell);
+	to->applied = tree_applied(s->tree);
+	to->from_log = s->from_log;
+	to->damaged = s->damaged;
+	to->written_s = s->written_s;
+	to->sessions = tree_usage(s->tree).sessions;
+	if (tree_restore(s->tree, clock_wall_ns()) != RC_OK) {
+		snprintf(s->why, sizeof s->why, "cell %s: its counters can't grow any further",
+		         s->cell);
+		return false;
+	}
+	to->nodes = tree_usage(s->tree).nodes;
+	to->bytes = tree_usage(s->tree).bytes;
+	return true;
+}
+
+bool
+restoration_prepare(const char *source, const char *work, struct restoration *restored, char *why,
+                    size_t why_size)
+{
+	struct salvage s;
+	struct stat st;
+	bool ok = stat(source, &st) == 0 && S_ISDIR(st.st_mode)
+	              ? salvage_directory(&s, source, work)
+	              : salvage_backup(&s, source, work);
+
+	*restored = (struct restoration){0};
+	ok = ok && become_new(&s, restored) && salvage_write(&s);
+	if (!ok)
+		snprintf(why, why_size, "%s", s.why);
+	salvage_end(&s);
+	return ok;
 }

@@ -1,5 +1,4 @@
 #include "cell/store/sqlite.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -10,11 +9,13 @@
 #include <unistd.h>
 
 #include "cell/base/must.h"
-#include "cell/sys/file.h"
 #include "cell/store/swap_in.h"
+#include "cell/sys/file.h"
+#include "cell/sys/log.h"
 
 enum {
 	BUSY_MS = 1000,        /* wait for another program that has the file locked */
+	UNTIDY = 64,           /* pages */
 	CHECKPOINT_IDLE = 256, /* pages; a commit of one small record writes two or three */
 	CHECKPOINT_ANYWAY = 2048,
 	VALUE_MAX = 64 << 20, /* bytes: more than every real value, a bound on damaged lengths */
@@ -94,7 +95,7 @@ sqlite_error(struct sqlite_db *db, char *why, size_t why_size)
 }
 
 /* The WAL's file stays the same while the connection is open; its salt changes when SQLite begins
- * the file anew. */
+ * the file again. */
 void
 sqlite_update_wal(struct sqlite_db *db)
 {
@@ -112,7 +113,7 @@ on_commit(void *user, sqlite3 *handle, const char *schema, int pages)
 	(void)handle;
 	(void)schema;
 	db->wal_pages = pages;
-	db->untidy = pages >= CHECKPOINT_IDLE;
+	db->untidy = pages >= UNTIDY;
 	db->wal.frames = (uint32_t)pages;
 	return SQLITE_OK;
 }
@@ -125,9 +126,8 @@ execute(struct sqlite_db *db, const char *sql, char *why, size_t why_size)
 	return sqlite_error(db, why, why_size);
 }
 
-/* Puts the first column of the first row into *number; false without a row or on an error. */
-static bool
-ask_number(struct sqlite_db *db, const char *sql, int64_t *number, char *why, size_t why_size)
+bool
+sqlite_number(struct sqlite_db *db, const char *sql, int64_t *number, char *why, size_t why_size)
 {
 	sqlite3_stmt *statement;
 	bool ok;
@@ -214,9 +214,9 @@ check_kind(struct sqlite_db *db, bool *is_new, char *why, size_t why_size)
 	int64_t id, format, tables;
 
 	*is_new = false;
-	if (!ask_number(db, "SELECT count(*) FROM sqlite_schema", &tables, why, why_size) ||
-	    !ask_number(db, "PRAGMA application_id", &id, why, why_size) ||
-	    !ask_number(db, "PRAGMA user_version", &format, why, why_size))
+	if (!sqlite_number(db, "SELECT count(*) FROM sqlite_schema", &tables, why, why_size) ||
+	    !sqlite_number(db, "PRAGMA application_id", &id, why, why_size) ||
+	    !sqlite_number(db, "PRAGMA user_version", &format, why, why_size))
 		return false;
 	if (tables == 0 && id == 0 && format == 0) {
 		*is_new = true;
@@ -328,6 +328,17 @@ sqlite_open_copy(struct sqlite_db *db, const char *directory, const struct sqlit
 	*db = (struct sqlite_db){.kind = kind, .wal_fd = -1};
 	return file_path(kind, directory, path, why, why_size) &&
 	       open_file(db, path, SQLITE_OPEN_READONLY, why, why_size);
+}
+
+bool
+sqlite_open_again(struct sqlite_db *db, const struct sqlite_kind *kind, const char *path)
+{
+	*db = (struct sqlite_db){.kind = kind, .wal_fd = -1};
+	if (connect_to(db, path, SQLITE_OPEN_READWRITE, db->why, sizeof db->why) &&
+	    sqlite_ready(db, db->why, sizeof db->why))
+		return true;
+	sqlite_close(db, true);
+	return false;
 }
 
 /* Mode 0600, since the data is not public. SQLite gives the files beside it the same mode. */
@@ -467,13 +478,64 @@ sqlite_end(struct sqlite_db *db, int rc)
 }
 
 enum work
-sqlite_checkpoint(struct sqlite_db *db, bool idle)
+sqlite_checkpoint(struct sqlite_db *db)
 {
-	enum work work;
+	enum work work = checkpoint(db);
 
+	/* The write-ahead log is durable. */
+	return work == WORK_LATER || work == WORK_BUSY ? WORK_DONE : work;
+}
+
+enum work
+sqlite_tidy(struct sqlite_db *db, bool idle)
+{
 	if (db->wal_pages < (idle ? CHECKPOINT_IDLE : CHECKPOINT_ANYWAY))
 		return WORK_DONE;
-	work = checkpoint(db);
-	/* A checkpoint that has to wait is no error: the write-ahead log is durable. */
-	return work == WORK_LATER || work == WORK_BUSY ? WORK_DONE : work;
+	return sqlite_checkpoint(db);
+}
+
+/* ---- corruption ---- */
+
+static void
+add(struct corruption *d, const char *before, const char *between, const char *what, va_list args)
+{
+	char *line;
+	int len;
+
+	if (d->n++ >= CORRUPTION_LINES)
+		return;
+	line = d->lines[d->n - 1];
+	len = snprintf(line, CORRUPTION_LINE, "%s%s", before, between);
+	vsnprintf(line + len, CORRUPTION_LINE - (size_t)len, what, args);
+}
+
+void
+corruption_add(struct corruption *d, const char *file, const char *what, ...)
+{
+	va_list args;
+
+	va_start(args, what);
+	add(d, file, " is damaged: ", what, args);
+	va_end(args);
+}
+
+void
+corruption_add_line(struct corruption *d, const char *what, ...)
+{
+	va_list args;
+
+	va_start(args, what);
+	add(d, "", "", what, args);
+	va_end(args);
+}
+
+void
+corruption_log(const struct corruption *d, const char *directory)
+{
+	size_t n = d->n < CORRUPTION_LINES ? d->n : CORRUPTION_LINES;
+
+	for (size_t i = 0; i < n; i++)
+		log_warn("%s: %s", directory, d->lines[i]);
+	if (d->n > n)
+		log_warn("%s: %zu more findings of damage", directory, d->n - n);
 }

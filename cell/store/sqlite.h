@@ -6,8 +6,29 @@
 #include <sqlite3.h>
 #include <stdbool.h>
 #include <stddef.h>
-#include "cell/store/wal_check.h"
+#include "cell/store/watermark.h"
 #include "cell/store/writer_thread.h"
+
+/* ---- damage ---- */
+
+/* The damage found when a database is opened: one line for each damaged row or file. The lines are
+ * logged once it is decided that the replica starts in spite of them. */
+
+enum { CORRUPTION_LINE = 192, CORRUPTION_LINES = 16 };
+
+struct corruption {
+	size_t n;                                      /* number of findings */
+	char lines[CORRUPTION_LINES][CORRUPTION_LINE]; /* the first ones; refusals quote lines[0] */
+};
+
+/* Adds the line "FILE is damaged: WHAT". */
+void corruption_add(struct corruption *d, const char *file, const char *what, ...)
+    __attribute__((format(printf, 3, 4)));
+/* Adds the line WHAT. */
+void corruption_add_line(struct corruption *d, const char *what, ...)
+    __attribute__((format(printf, 2, 3)));
+/* Logs the lines as warnings, each preceded by the directory. */
+void corruption_log(const struct corruption *d, const char *directory);
 
 enum { SQLITE_WHY = 256 };
 
@@ -22,7 +43,7 @@ struct sqlite_db {
 	sqlite3 *handle; /* NULL: the file does not exist yet */
 	sqlite3_stmt *begin, *commit, *rollback;
 	int wal_pages;        /* pages in the write-ahead log that were not checkpointed yet */
-	bool untidy;          /* after the last commit: so many that sqlite_checkpoint may do it */
+	bool untidy;          /* after the last commit there are enough to move some */
 	char why[SQLITE_WHY]; /* the reason of the last WORK_FAILED or WORK_LATER */
 	bool io_failed; /* a read, write or sync failed, for another reason than a full disk */
 	bool damaged;   /* the file does not hold what was written */
@@ -40,6 +61,9 @@ bool sqlite_open(struct sqlite_db *db, const char *directory, const struct sqlit
 /* Opens an existing copy that no process writes to, for reading only; errors as above. */
 bool sqlite_open_copy(struct sqlite_db *db, const char *directory, const struct sqlite_kind *kind,
                       char *why, size_t why_size);
+/* Opens a second connection to a database that is open, for checkpoints in another thread. False
+ * with the reason in db->why. */
+bool sqlite_open_again(struct sqlite_db *db, const struct sqlite_kind *kind, const char *path);
 /* Creates a new file with this schema (SQL statements), in one transaction. False with one line in
  * `why`. */
 bool sqlite_create(struct sqlite_db *db, const char *directory, const char *schema, char *why,
@@ -52,6 +76,10 @@ enum work sqlite_close(struct sqlite_db *db, bool untouched);
  * mode, as copies are, gets a write-ahead log again. False with one line in `why`. */
 bool sqlite_ready(struct sqlite_db *db, char *why, size_t why_size);
 
+/* Puts the first column of the first row into *number. False without a row or on an error, with one
+ * line in `why`. */
+bool sqlite_number(struct sqlite_db *db, const char *sql, int64_t *number, char *why,
+                   size_t why_size);
 /* Compiles a statement, which the caller finalizes. False with one line in `why`. */
 bool sqlite_prepare(struct sqlite_db *db, sqlite3_stmt **statement, const char *sql, char *why,
                     size_t why_size);
@@ -68,9 +96,12 @@ enum work sqlite_end(struct sqlite_db *db, int rc);
 /* Call it after a commit: `wal` then is the synced extent of the write-ahead log. */
 void sqlite_update_wal(struct sqlite_db *db);
 
-/* Checkpoints: moves pages from the write-ahead log into the file, when there are enough of them.
- * The threshold is lower when idle, so that commits seldom wait for a checkpoint. */
-enum work sqlite_checkpoint(struct sqlite_db *db, bool idle);
+/* Checkpoints: moves pages from the write-ahead log into the file. WORK_FAILED when a write or sync
+ * has failed; one that only has to wait is no failure. */
+enum work sqlite_checkpoint(struct sqlite_db *db);
+/* Checkpoints when there are enough pages. The threshold is lower when idle, so that commits seldom
+ * wait for a checkpoint. */
+enum work sqlite_tidy(struct sqlite_db *db, bool idle);
 
 /* Sets `damaged`, puts "log.db is damaged: WHAT" into `why` and returns false. */
 bool sqlite_damaged(struct sqlite_db *db, char *why, size_t why_size, const char *what, ...)

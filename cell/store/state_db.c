@@ -16,12 +16,6 @@ static const struct sqlite_kind kind = {.name = STATE_DB_FILE,
                                         .application_id = 0x6c737374,
                                         .format = 3};
 
-static const char *
-column_type(char kind_letter)
-{
-	return kind_letter == 'i' ? "INTEGER" : kind_letter == 't' ? "TEXT" : "BLOB";
-}
-
 /* The keys of all tables must be numbers: rows are sorted and compared by them. */
 static void
 check_info(const struct row_table_info *info)
@@ -50,7 +44,9 @@ print_schema(struct buffer *sql, const char *cell)
 		buffer_printf(sql, "; CREATE TABLE %s (", info->name);
 		for (int i = 0; i < info->columns; i++)
 			buffer_printf(sql, "%s %s NOT NULL, ", info->column[i].name,
-			              column_type(info->column[i].kind));
+			              info->column[i].kind == 'i'   ? "INTEGER"
+			              : info->column[i].kind == 't' ? "TEXT"
+			                                            : "BLOB");
 		buffer_printf(sql, "row_checksum INTEGER NOT NULL, PRIMARY KEY (");
 		for (int i = 0; i < info->keys; i++)
 			buffer_printf(sql, "%s%s", i > 0 ? ", " : "", info->column[i].name);
@@ -61,25 +57,6 @@ print_schema(struct buffer *sql, const char *cell)
 }
 
 /* ---- reading ---- */
-
-static struct bytes
-column_bytes(sqlite3_stmt *s, int at)
-{
-	const void *data = sqlite3_column_blob(s, at);
-
-	return (struct bytes){data, (size_t)sqlite3_column_bytes(s, at)};
-}
-
-static void
-read_row(sqlite3_stmt *s, const struct row_table_info *info, struct row *row)
-{
-	for (int i = 0; i < info->columns; i++) {
-		if (info->column[i].kind == 'i')
-			row->values[i].number = sqlite3_column_int64(s, i);
-		else
-			row->values[i].bytes = column_bytes(s, i);
-	}
-}
 
 static bool
 damaged_row(struct state_db *state, const struct row *row, const char *what, char *why,
@@ -102,7 +79,17 @@ load_row(struct state_db *state, sqlite3_stmt *s, enum row_table table, struct t
 	const struct row_table_info *info = row_table_info(table);
 	struct row row = {.table = table};
 
-	read_row(s, info, &row);
+	for (int i = 0; i < info->columns; i++) {
+		if (info->column[i].kind == 'i') {
+			row.values[i].number = sqlite3_column_int64(s, i);
+		} else {
+			const void *data = sqlite3_column_blob(s, i);
+
+			row.values[i].bytes =
+			    (struct bytes){data, (size_t)sqlite3_column_bytes(s, i)};
+		}
+	}
+
 	if ((uint64_t)sqlite3_column_int64(s, info->columns) != row_checksum(&row))
 		return damaged_row(state, &row, "checksum", why, why_size);
 	if (tree_load_row(tree, &row) != RC_OK)
@@ -157,25 +144,17 @@ read_cell(struct state_db *state, char *cell, size_t cell_size, char *why, size_
 }
 
 static bool
-check_cell(struct state_db *state, const char *cell, char *why, size_t why_size)
+load_all(struct state_db *state, const char *cell, struct tree *tree, char *why, size_t why_size)
 {
-	char name[LIMIT_CELL_NAME + 2];
+	char reason[SQLITE_WHY] = "its rows do not fit together", name[LIMIT_CELL_NAME + 2];
 
 	if (!read_cell(state, name, sizeof name, why, why_size))
 		return false;
-	if (strcmp(name, cell) == 0)
-		return true;
-	snprintf(why, why_size, STATE_DB_FILE " belongs to cell %.64s, not to %s", name, cell);
-	return false;
-}
-
-static bool
-load_all(struct state_db *state, const char *cell, struct tree *tree, char *why, size_t why_size)
-{
-	char reason[SQLITE_WHY] = "its rows do not fit together";
-
-	if (!check_cell(state, cell, why, why_size))
+	if (strcmp(name, cell) != 0) {
+		snprintf(why, why_size, STATE_DB_FILE " belongs to cell %.64s, not to %s", name,
+		         cell);
 		return false;
+	}
 	for (int t = 0; t < ROW_TABLES; t++) {
 		if (!load_table(state, (enum row_table)t, tree, why, why_size))
 			return false;
@@ -208,21 +187,6 @@ state_db_check_copy(const char *directory, const char *name, const char *cell, c
 	return ok;
 }
 
-static bool
-read_applied(struct sqlite_db *db, uint64_t *applied, char *why, size_t why_size)
-{
-	sqlite3_stmt *s;
-	bool ok;
-
-	if (!sqlite_prepare(db, &s, "SELECT applied FROM meta", why, why_size))
-		return false;
-	ok = sqlite3_step(s) == SQLITE_ROW;
-	if (ok)
-		*applied = (uint64_t)sqlite3_column_int64(s, 0);
-	sqlite3_finalize(s);
-	return ok;
-}
-
 bool
 state_db_applied(const char *directory, const char *name, uint64_t *applied)
 {
@@ -230,11 +194,14 @@ state_db_applied(const char *directory, const char *name, uint64_t *applied)
 	char why[SQLITE_WHY];
 	const struct wal_extent none = {0, 0};
 	struct sqlite_db db;
+	int64_t number = 0;
 	bool ok;
 
 	other.name = name;
 	ok = sqlite_open(&db, directory, &other, &none, why, sizeof why) && db.handle != NULL &&
-	     read_applied(&db, applied, why, sizeof why);
+	     sqlite_number(&db, "SELECT applied FROM meta", &number, why, sizeof why);
+	if (ok)
+		*applied = (uint64_t)number;
 	sqlite_close(&db, true);
 	return ok;
 }
@@ -303,25 +270,13 @@ prepare_table(struct state_db *state, enum row_table table, char *why, size_t wh
 	return sqlite_prepare(&state->db, &state->delete[table], sql, why, why_size);
 }
 
-static bool
-open_watermark(struct state_db *state, const char *directory, char *why, size_t why_size)
-{
-	int rc;
-
-	sqlite_update_wal(&state->db);
-	state->watermark.wal = state->db.wal;
-	rc = watermark_open(&state->watermark_file, directory, WATERMARK_STATE, &state->watermark);
-	if (rc < 0)
-		snprintf(why, why_size, "%s/" WATERMARK_FILE ": %s", directory, strerror(-rc));
-	return rc == 0;
-}
-
 bool
 state_db_start(struct state_db *state, const char *directory, const char *cell, char *why,
                size_t why_size)
 {
 	struct buffer sql = BUFFER(SQL_MAX * ROW_TABLES);
 	bool ok = true;
+	int rc;
 
 	if (state->db.handle == NULL) {
 		print_schema(&sql, cell);
@@ -331,8 +286,14 @@ state_db_start(struct state_db *state, const char *directory, const char *cell, 
 	}
 	for (int t = 0; t < ROW_TABLES && ok; t++)
 		ok = prepare_table(state, (enum row_table)t, why, why_size);
-	return ok && sqlite_ready(&state->db, why, why_size) &&
-	       open_watermark(state, directory, why, why_size);
+	if (!ok || !sqlite_ready(&state->db, why, why_size))
+		return false;
+	sqlite_update_wal(&state->db);
+	state->watermark.wal = state->db.wal;
+	rc = watermark_open(&state->watermark_file, directory, WATERMARK_STATE, &state->watermark);
+	if (rc < 0)
+		snprintf(why, why_size, "%s/" WATERMARK_FILE ": %s", directory, strerror(-rc));
+	return rc == 0;
 }
 
 enum work
@@ -358,21 +319,6 @@ state_db_written(struct state_db *state)
 	watermark_write(&state->watermark_file, &state->watermark);
 }
 
-static void
-bind_value(sqlite3_stmt *s, int at, char kind_letter, const struct row_value *v)
-{
-	const void *data = v->bytes.len > 0 ? (const void *)v->bytes.data : "";
-	int rc, len = (int)v->bytes.len;
-
-	if (kind_letter == 'i')
-		rc = sqlite3_bind_int64(s, at, v->number);
-	else if (kind_letter == 't')
-		rc = sqlite3_bind_text(s, at, data, len, SQLITE_STATIC);
-	else
-		rc = sqlite3_bind_blob(s, at, data, len, SQLITE_STATIC);
-	must(rc == SQLITE_OK);
-}
-
 static int
 write_row(struct state_db *state, const struct row *row)
 {
@@ -380,8 +326,19 @@ write_row(struct state_db *state, const struct row *row)
 	sqlite3_stmt *s = row->deleted ? state->delete[row->table] : state->put[row->table];
 	int n = row->deleted ? info->keys : info->columns;
 
-	for (int i = 0; i < n; i++)
-		bind_value(s, i + 1, info->column[i].kind, &row->values[i]);
+	for (int i = 0; i < n; i++) {
+		const void *data =
+		    row->values[i].bytes.len > 0 ? (const void *)row->values[i].bytes.data : "";
+		int rc, len = (int)row->values[i].bytes.len;
+
+		if (info->column[i].kind == 'i')
+			rc = sqlite3_bind_int64(s, i + 1, row->values[i].number);
+		else if (info->column[i].kind == 't')
+			rc = sqlite3_bind_text(s, i + 1, data, len, SQLITE_STATIC);
+		else
+			rc = sqlite3_bind_blob(s, i + 1, data, len, SQLITE_STATIC);
+		must(rc == SQLITE_OK);
+	}
 	if (!row->deleted)
 		must(sqlite3_bind_int64(s, n + 1, (int64_t)row_checksum(row)) == SQLITE_OK);
 	return sqlite_step(s);

@@ -6,17 +6,14 @@
 
 #include "cell/base/memory.h"
 #include "cell/base/must.h"
-#include "cell/store/state_copy.h"
-#include "cell/store/data_dir.h"
-#include "cell/store/store_job.h"
+#include "cell/store/internal.h"
+#include "cell/store/writer_thread.h"
 #include "cell/store/swap_in.h"
 #include "cell/sys/log.h"
-#include "cell/store/reserve.h"
-#include "cell/store/file_guard.h"
 
 enum {
-	STATE_DELAY_MS = 200,  /* changes wait so long for more to share their transaction */
-	STATE_HURRY = 4 << 20, /* so many bytes of changes are written without that delay */
+	STATE_DELAY_MS = 200,  /* that changes wait for more to share their transaction */
+	STATE_HURRY = 4 << 20, /* bytes of changes that are written without that delay */
 	UPKEEP_MS = 1000,
 };
 
@@ -24,10 +21,10 @@ struct store {
 	struct data_dir dir;
 	struct reserve reserve;
 	struct file_guard guard;
-	struct state_copier copier;
 	struct writer_thread log_writer, state_writer;
+	struct checkpointer checkpointer; /* of log.db, for log_writer */
 	bool log_busy, state_busy; /* of the writers: it was logged that a program has the lock */
-	atomic_bool broken;        /* nothing is written or acknowledged any more */
+	atomic_bool broken;        /* nothing more is written or acknowledged */
 	pthread_mutex_t mutex;     /* of the next two */
 	bool stopped;
 	char why[SQLITE_WHY]; /* the failure that set `broken` */
@@ -39,7 +36,7 @@ struct store {
 	struct store_callbacks callbacks;
 	size_t unsaved;  /* bytes of the rows that were passed in and are not reported as written */
 	bool log_closed; /* its thread has closed it, though the store was not started */
-	bool started, reported_full, reported_failed, closing, copier_idle;
+	bool started, reported_full, reported_failed, closing;
 	void (*closed)(void *user);
 	void *closed_user;
 };
@@ -85,21 +82,6 @@ store_recovered_free(struct px_recovered *recovered)
 	log_db_recovered_free(recovered);
 }
 
-bool
-store_fetched_ready(const char *directory, const char *cell, char *why, size_t why_size)
-{
-	int rc;
-
-	if (!state_db_check_copy(directory, STORE_FETCHED, cell, why, why_size)) {
-		(void)swap_in_remove(directory, STORE_FETCHED);
-		return false;
-	}
-	rc = swap_in_ready(directory, STORE_FETCHED, "state.db");
-	if (rc < 0)
-		snprintf(why, why_size, "%s/" STORE_FETCHED ": %s", directory, strerror(-rc));
-	return rc == 0;
-}
-
 int
 store_set_state_aside(const char *directory)
 {
@@ -126,6 +108,12 @@ sqlite_failed(struct store *s, const struct sqlite_db *db)
 	if (!db->damaged)
 		disk_failure_mark(&s->dir.disk_failure, db->why);
 	stop_with(s, db->why);
+}
+
+static void
+checkpoint_failed(void *user, const struct sqlite_db *db)
+{
+	sqlite_failed(user, db);
 }
 
 static void
@@ -176,6 +164,9 @@ write_log(struct store *s, const struct job_list *batch)
 			rc = log_db_write(&s->dir.log, &l->records[i]);
 	}
 	work = sqlite_end(&s->dir.log.db, rc == SQLITE_OK ? log_db_finish(&s->dir.log) : rc);
+	/* A write-ahead log that starts over needs no more room for the next attempt. */
+	if (work == WORK_LATER && checkpointer_tidy(&s->checkpointer, true) == WORK_FAILED)
+		return WORK_FAILED;
 	if (work != WORK_DONE)
 		return work;
 	log_db_written(&s->dir.log);
@@ -193,7 +184,10 @@ run_log(void *user, const struct job_list *batch)
 static enum work
 tidy_log(void *user, bool idle)
 {
-	return log_db_tidy(&((struct store *)user)->dir.log, idle);
+	struct store *s = user;
+	enum work work = checkpointer_tidy(&s->checkpointer, atomic_load(&s->reserve.gone));
+
+	return work == WORK_DONE && idle ? log_db_tidy(&s->dir.log) : work;
 }
 
 static void
@@ -201,6 +195,7 @@ finish_log(void *user)
 {
 	struct store *s = user;
 
+	checkpointer_finish(&s->checkpointer);
 	if (log_db_close(&s->dir.log, atomic_load(&s->broken)) == WORK_FAILED &&
 	    !atomic_exchange(&s->broken, true))
 		log_failed(s);
@@ -241,7 +236,7 @@ run_state(void *user, const struct job_list *batch)
 static enum work
 tidy_state(void *user, bool idle)
 {
-	return sqlite_checkpoint(&((struct store *)user)->dir.state.db, idle);
+	return sqlite_tidy(&((struct store *)user)->dir.state.db, idle);
 }
 
 static void
@@ -268,6 +263,7 @@ static const struct writer_thread_ops state_ops = {run_state, tidy_state, finish
 static void
 init_writers(struct store *s)
 {
+	checkpointer_init(&s->checkpointer, &s->dir.log.db, &s->broken, checkpoint_failed, s);
 	writer_thread_init(&s->log_writer, "log.db", &log_ops, s, &s->broken);
 	writer_thread_init(&s->state_writer, "state.db", &state_ops, s, &s->broken);
 	s->state_writer.delay_ms = STATE_DELAY_MS;
@@ -277,60 +273,13 @@ init_writers(struct store *s)
 /* ---- on the loop's thread ---- */
 
 static void
-report_log(struct store *s, struct job_list *done)
-{
-	struct job *job;
-
-	TAILQ_FOREACH(job, done, link) {
-		if (!atomic_load(&s->broken))
-			s->callbacks.persisted(s->callbacks.user, ((struct log_job *)job)->write);
-	}
-	log_jobs_free(done);
-}
-
-static void
-report_state(struct store *s, struct job_list *done)
-{
-	const struct state_job *last = (struct state_job *)TAILQ_LAST(done, job_list);
-	const struct job *job;
-
-	TAILQ_FOREACH(job, done, link)
-		s->unsaved -= job->size;
-	if (!atomic_load(&s->broken))
-		s->callbacks.saved(s->callbacks.user, last->applied, s->unsaved);
-	state_jobs_free(done);
-}
-
-static void
-report_failed(struct store *s)
-{
-	bool stopped;
-
-	must(pthread_mutex_lock(&s->mutex) == 0);
-	stopped = s->stopped;
-	must(pthread_mutex_unlock(&s->mutex) == 0);
-	if (!stopped || s->reported_failed)
-		return;
-	s->reported_failed = true;
-	s->callbacks.failed(s->callbacks.user, s->why);
-}
-
-static void
-report_full(struct store *s, bool full)
-{
-	if (s->reported_full == full || atomic_load(&s->broken))
-		return;
-	s->reported_full = full;
-	s->callbacks.full(s->callbacks.user, full);
-}
-
-static void
 after_close(struct store *s)
 {
 	void (*closed)(void *user) = s->closed;
 	void *user = s->closed_user;
 	struct job_list rest;
 
+	checkpointer_fini(&s->checkpointer);
 	writer_thread_fini(&s->log_writer, &rest);
 	log_jobs_free(&rest);
 	writer_thread_fini(&s->state_writer, &rest);
@@ -357,16 +306,38 @@ on_news(uv_async_t *handle)
 {
 	struct store *s = handle->data;
 	struct writer_thread_news log, state;
+	bool full, stopped;
+	struct job *job;
 
 	writer_thread_collect(&s->log_writer, &log);
 	writer_thread_collect(&s->state_writer, &state);
-	report_failed(s);
-	report_full(s, log.later || state.later || atomic_load(&s->reserve.gone));
-	if (!TAILQ_EMPTY(&log.done))
-		report_log(s, &log.done);
-	if (!TAILQ_EMPTY(&state.done))
-		report_state(s, &state.done);
-	if (!s->closing || !s->copier_idle || s->taking_runs || !log.exited || !state.exited)
+
+	must(pthread_mutex_lock(&s->mutex) == 0);
+	stopped = s->stopped;
+	must(pthread_mutex_unlock(&s->mutex) == 0);
+	if (stopped && !s->reported_failed) {
+		s->reported_failed = true;
+		s->callbacks.failed(s->callbacks.user, s->why);
+	}
+	full = log.later || state.later || atomic_load(&s->reserve.gone);
+	if (s->reported_full != full && !atomic_load(&s->broken)) {
+		s->reported_full = full;
+		s->callbacks.full(s->callbacks.user, full);
+	}
+
+	TAILQ_FOREACH(job, &log.done, link)
+		if (!atomic_load(&s->broken))
+			s->callbacks.persisted(s->callbacks.user, ((struct log_job *)job)->write);
+	log_jobs_free(&log.done);
+	TAILQ_FOREACH(job, &state.done, link)
+		s->unsaved -= job->size;
+	job = TAILQ_LAST(&state.done, job_list);
+	if (job != NULL && !atomic_load(&s->broken))
+		s->callbacks.saved(s->callbacks.user, ((struct state_job *)job)->applied,
+		                   s->unsaved);
+	state_jobs_free(&state.done);
+
+	if (!s->closing || s->taking_runs || !log.exited || !state.exited)
 		return;
 	s->closing = false;
 	writer_thread_join(&s->log_writer);
@@ -413,34 +384,6 @@ on_upkeep(uv_timer_t *timer)
 	must(uv_queue_work(timer->loop, &s->taking, take_in_thread, on_taken) == 0);
 }
 
-static void
-start_upkeep(struct store *s, uv_loop_t *loop)
-{
-	file_guard_begin(&s->guard, s->dir.directory);
-	must(uv_timer_init(loop, &s->upkeep) == 0);
-	s->upkeep.data = s;
-	must(uv_timer_start(&s->upkeep, on_upkeep, UPKEEP_MS, UPKEEP_MS) == 0);
-	if (atomic_load(&s->reserve.gone))
-		must(uv_async_send(s->news) == 0);
-}
-
-/* Starts both threads, or neither: if the second can't start, the first, still idle, is ended. */
-static int
-start_writers(struct store *s)
-{
-	int rc = writer_thread_start(&s->log_writer);
-
-	if (rc < 0)
-		return rc;
-	rc = writer_thread_start(&s->state_writer);
-	if (rc < 0) {
-		writer_thread_finish(&s->log_writer);
-		writer_thread_join(&s->log_writer);
-		s->log_closed = true;
-	}
-	return rc;
-}
-
 int
 store_start(struct store *s, uv_loop_t *loop, const struct store_callbacks *callbacks)
 {
@@ -456,10 +399,21 @@ store_start(struct store *s, uv_loop_t *loop, const struct store_callbacks *call
 	}
 	s->news->data = s;
 	s->callbacks = *callbacks;
-	state_copy_init(&s->copier, loop, s->dir.directory, "state.db");
-	rc = start_writers(s);
+	/* Both threads, or neither: if the second can't start, the first, still idle, is ended. */
+	rc = writer_thread_start(&s->log_writer);
+	if (rc == 0 && (rc = writer_thread_start(&s->state_writer)) < 0) {
+		writer_thread_finish(&s->log_writer);
+		writer_thread_join(&s->log_writer);
+		s->log_closed = true;
+	}
 	if (rc == 0) {
-		start_upkeep(s, loop);
+		file_guard_begin(&s->guard, s->dir.directory);
+		must(uv_timer_init(loop, &s->upkeep) == 0);
+		s->upkeep.data = s;
+		must(uv_timer_start(&s->upkeep, on_upkeep, UPKEEP_MS, UPKEEP_MS) == 0);
+		if (atomic_load(&s->reserve.gone))
+			must(uv_async_send(s->news) == 0);
+
 		s->started = true;
 		return 0;
 	}
@@ -482,23 +436,6 @@ store_state(struct store *s, uint64_t applied, struct row_list *rows)
 	s->unsaved += job->job.size;
 	writer_thread_put(&s->state_writer, &job->job);
 	return s->unsaved;
-}
-
-void
-store_copy(struct store *s, const char *name,
-           void (*done)(void *user, enum rc rc, uint64_t applied, const char *why), void *user)
-{
-	must(s->started && !s->closing);
-	state_copy_add(&s->copier, name, done, user);
-}
-
-static void
-on_copier_idle(void *user)
-{
-	struct store *s = user;
-
-	s->copier_idle = true;
-	wake_loop(s);
 }
 
 void
@@ -525,6 +462,5 @@ store_close(struct store *s, void (*closed)(void *user), void *user)
 	s->closing = true;
 	writer_thread_finish(&s->log_writer);
 	writer_thread_finish(&s->state_writer);
-	/* Threads that a failure has ended report nothing: the copier's end wakes the loop. */
-	state_copy_stop(&s->copier, on_copier_idle, s);
+	wake_loop(s); /* threads that a failure has ended report nothing */
 }

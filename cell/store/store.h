@@ -1,6 +1,7 @@
 /* Storage of one replica: log.db (promises and accepted entries) and state.db (the tree's rows),
  * both SQLite in WAL mode with synchronous=FULL, each with a thread and a connection of its own, so
  * that neither waits for the other's sync or checkpoint, and the loop waits for neither.
+ * Checkpoints of log.db have a third thread.
  *
  * The loop's thread passes work to the writer threads, and the callbacks run on the loop's thread,
  * in order. Work that arrives while a transaction is synced shares the next one. Changes of
@@ -27,10 +28,11 @@ struct store;
 
 struct store_callbacks {
 	void (*persisted)(void *user, uint64_t write); /* log records of this write are durable */
-	/* state.db is durable up to here; so many bytes of rows are not written yet. */
+	/* state.db is durable up to `applied`; `unsaved` bytes of rows are not written yet. */
 	void (*saved)(void *user, uint64_t applied, size_t unsaved);
 	/* True: the disk is full, and the reserve was given up, so that releases and deletes can
-	 * still be written. False: the disk has space again, and the reserve was allocated anew. */
+	 * still be written. False: the disk has space again, and the reserve was allocated again.
+	 */
 	void (*full)(void *user, bool full);
 	void (*failed)(void *user, const char *why); /* once; no other callback follows */
 	void *user;
@@ -51,20 +53,11 @@ struct store *store_open(const char *directory, const char *cell, uint8_t replic
 /* Frees what store_open has recovered. */
 void store_recovered_free(struct px_recovered *recovered);
 
-#define STORE_COPY "copy.db"       /* a copy of the state that is being made */
-#define STORE_FETCHED "fetched.db" /* one of another replica's, that is being fetched */
+/* Copies of the state (cell/copy), which store_open removes when an earlier process has left them:
+ * one that is being made, and one of another replica's that is being fetched. */
+#define STORE_COPY "copy.db"
+#define STORE_FETCHED "fetched.db"
 
-/* Makes a consistent copy of state.db as DIRECTORY/`name`, synced, by a thread of its own, after
- * copies asked for earlier; `done` is called on the loop's thread (state_copy_done in
- * cell/store/state_copy.h). store_close abandons an unfinished copy. store_open removes a copy
- * named STORE_COPY that an earlier process left behind. */
-void store_copy(struct store *s, const char *name,
-                void (*done)(void *user, enum rc rc, uint64_t applied, const char *why),
-                void *user);
-/* Checks the complete STORE_FETCHED by loading it, and renames it so that the next store_open
- * replaces state.db by it. False with one line in `why`: the copy is damaged and was deleted.
- * Blocks as long as a load takes. */
-bool store_fetched_ready(const char *directory, const char *cell, char *why, size_t why_size);
 /* Renames state.db to state.db.damaged, so that the next store_open begins with an empty state
  * (px_recovered.state_lost). 0 or -errno. The store must be closed. */
 int store_set_state_aside(const char *directory);

@@ -1,4 +1,4 @@
-/* Replaces a database file by another one. The new file is written whole under another name, synced
+/* Replaces a database file by a new one. The new file is written whole under another name, synced
  * and renamed to NAME.ready. From that moment on it is the valid one: the next start that opens the
  * directory first moves it to NAME. The write-ahead log of the old file is removed, or kept with
  * the old file, never applied to the new one. A crash at any point leaves the old file or the new

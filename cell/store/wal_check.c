@@ -1,4 +1,4 @@
-#include "cell/store/wal_check.h"
+#include "cell/store/watermark.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -107,35 +107,28 @@ is_empty(const struct reader *r)
 	return true;
 }
 
-static bool
-count_frames(struct reader *r, struct wal_extent *found)
-{
-	off_t at = HEAD;
-
-	if (is_empty(r))
-		return true;
-	if (!read_head(r))
-		return false;
-	found->salt = salt_of(r->salts);
-	r->frame = memory_zero(1, FRAME_HEAD + r->page_size);
-	for (uint32_t n = 1; read_frame(r, at); n++, at += (off_t)(FRAME_HEAD + r->page_size)) {
-		if (big(r->frame + 4) != 0)
-			found->frames = n;
-	}
-	free(r->frame);
-	return true;
-}
-
 bool
 wal_check(const char *path, struct wal_extent *found)
 {
 	struct reader r = {.fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW)};
+	off_t at = HEAD;
 	bool ok;
 
 	*found = (struct wal_extent){0, 0};
 	if (r.fd < 0)
 		return errno == ENOENT;
-	ok = count_frames(&r, found);
+	ok = is_empty(&r);
+	if (!ok && read_head(&r)) {
+		found->salt = salt_of(r.salts);
+		r.frame = memory_zero(1, FRAME_HEAD + r.page_size);
+		for (uint32_t n = 1; read_frame(&r, at);
+		     n++, at += (off_t)(FRAME_HEAD + r.page_size)) {
+			if (big(r.frame + 4) != 0)
+				found->frames = n;
+		}
+		free(r.frame);
+		ok = true;
+	}
 	close(r.fd);
 	return ok;
 }

@@ -54,27 +54,18 @@ path_of(char path[PATH_MAX], const char *directory)
 	snprintf(path, PATH_MAX, "%s/" WATERMARK_FILE, directory);
 }
 
-static int
-read_file(const char *directory, struct buffer *text)
-{
-	char path[PATH_MAX];
-	int fd, rc;
-
-	path_of(path, directory);
-	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-	if (fd < 0)
-		return -errno;
-	rc = file_read(fd, LINE * LINES_IN_ALL, text);
-	close(fd);
-	return rc;
-}
-
 int
 watermark_read(const char *directory, enum watermark_of of, struct watermark *watermark)
 {
 	struct buffer text = BUFFER(LINE * LINES_IN_ALL);
-	int rc = read_file(directory, &text), good = 0;
+	char path[PATH_MAX];
+	int fd, rc, good = 0;
 
+	path_of(path, directory);
+	fd = file_open(path, O_RDONLY | O_NOFOLLOW);
+	rc = fd < 0 ? fd : file_read(fd, LINE * LINES_IN_ALL, &text);
+	if (fd >= 0)
+		close(fd);
 	*watermark = (struct watermark){0};
 	for (size_t i = 0, at = (size_t)of * LINES * LINE; i < LINES && rc == 0; i++, at += LINE) {
 		struct watermark m = {0};
@@ -103,35 +94,27 @@ write_line(struct watermark_file *f, struct watermark *watermark)
 	return file_write_at(f->fd, (struct bytes){(uint8_t *)line, LINE}, at);
 }
 
-/* A new file is created atomically with all its lines: a file without a good line of each database
- * is always damaged. */
-static int
-create_if_missing(const char *path)
-{
-	char text[LINES_IN_ALL * LINE + 1];
-	struct watermark none = {0};
-	int rc;
-
-	for (int i = 0; i < LINES_IN_ALL; i++)
-		print_line(text + (size_t)i * LINE, &none);
-	rc = file_create(path, (struct bytes){(uint8_t *)text, LINES_IN_ALL * LINE}, 0600);
-	return rc == -EEXIST ? 0 : rc;
-}
-
 int
 watermark_open(struct watermark_file *f, const char *directory, enum watermark_of of,
                struct watermark *watermark)
 {
-	char path[PATH_MAX];
+	char path[PATH_MAX], text[LINES_IN_ALL * LINE + 1];
+	struct watermark none = {0};
 	int rc;
 
+	/* A new file is created atomically with all its lines: a file without a good line of each
+	 * database is always damaged. */
 	path_of(path, directory);
-	rc = create_if_missing(path);
+	for (int i = 0; i < LINES_IN_ALL; i++)
+		print_line(text + (size_t)i * LINE, &none);
+	rc = file_create(path, (struct bytes){(uint8_t *)text, LINES_IN_ALL * LINE}, 0600);
+	if (rc == -EEXIST)
+		rc = 0;
 	f->of = of;
 	f->turn = 0;
-	f->fd = rc == 0 ? open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW) : -1;
+	f->fd = rc == 0 ? file_open(path, O_RDWR | O_NOFOLLOW) : rc;
 	if (f->fd < 0)
-		return rc < 0 ? rc : -errno;
+		return f->fd;
 	if (ftruncate(f->fd, LINES_IN_ALL * LINE) < 0)
 		rc = -errno;
 	/* One line is synced before the next is written, so that one of them is always whole. */
@@ -145,12 +128,13 @@ watermark_open(struct watermark_file *f, const char *directory, enum watermark_o
 	return rc;
 }
 
-/* Begins the write-back at once: the kernel alone would keep the line in memory for half a minute.
- * The file's blocks are allocated, so no metadata has to be written with it. */
+/* The kernel alone would keep the line in memory for half a minute. All lines are in one block,
+ * whose write-back is begun with those of state.db: what the log commits is soon applied, and
+ * written there. The file's blocks are allocated, so no metadata has to be written with it. */
 void
 watermark_write(struct watermark_file *f, struct watermark *watermark)
 {
-	if (write_line(f, watermark) == 0)
+	if (write_line(f, watermark) == 0 && f->of == WATERMARK_STATE)
 		sync_file_range(f->fd, 0, 0, SYNC_FILE_RANGE_WRITE);
 }
 

@@ -1,14 +1,35 @@
 /* The watermark: a lower bound of the contents of log.db and state.db, in DIRECTORY/marks. Each
- * line is written after a sync of its database and is not synced itself: its write-back is begun,
- * and no thread waits for it. So it costs next to nothing and is never ahead of the database. A
- * database that holds less than its watermark was damaged, replaced or restored from an old
- * copy. */
+ * line is written after a sync of its database and is not synced itself: its write-back is begun
+ * with the next line of state.db, and no thread waits for it. So it costs next to nothing and is
+ * never ahead of the database. A database that holds less than its watermark was damaged, replaced
+ * or restored from an old copy. */
 #ifndef LSFS_STORE_WATERMARK_H
 #define LSFS_STORE_WATERMARK_H
 
 #include <stdbool.h>
-#include "cell/store/wal_check.h"
+#include <stdint.h>
 #include "cell/wire/types.h"
+
+/* ---- wal_check.c ---- */
+
+/* Checks SQLite's write-ahead log (WAL). SQLite uses its frames up to the first one whose checksum
+ * is wrong and silently drops the rest, as it must after a crash in the middle of a write. If the
+ * rest had been synced, this is damage; and since a checkpoint may have moved frames of the rest
+ * into the database before, the database may then be a mixture of old and new pages. To tell the
+ * two cases apart, the number of synced frames is recorded (cell/store/watermark.h). */
+
+/* The extent of a WAL. The salt changes whenever SQLite starts the file over. `frames` is 0 when
+ * the extent is unknown. */
+struct wal_extent {
+	uint64_t salt;
+	uint32_t frames;
+};
+
+/* Counts the frames that SQLite would use, up to the last commit; 0 for a missing or empty file.
+ * False when the file can't be read or its header is damaged. */
+bool wal_check(const char *path, struct wal_extent *found);
+/* The salt of an open WAL; 0 when it has no header. */
+uint64_t wal_salt(int fd);
 
 #define WATERMARK_FILE "marks"
 

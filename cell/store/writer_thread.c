@@ -1,9 +1,11 @@
 #include "cell/store/writer_thread.h"
-
 #include <errno.h>
 #include <signal.h>
+#include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
+#include "cell/base/memory.h"
 #include "cell/base/must.h"
 
 enum { RETRY_FIRST_MS = 50, RETRY_MAX_MS = 1000 };
@@ -36,14 +38,6 @@ unlock(struct writer_thread *w)
 	must(pthread_mutex_unlock(&w->mutex) == 0);
 }
 
-static void
-sleep_until_more(struct writer_thread *w)
-{
-	w->sleeping = true;
-	must(pthread_cond_wait(&w->more, &w->mutex) == 0);
-	w->sleeping = false;
-}
-
 /* Waits, with the mutex held, until `ms` have passed, the writer is to finish, or, unless pausing,
  * the waiting jobs exceed the bytes that end a delay. */
 static void
@@ -70,24 +64,17 @@ static bool
 take_batch(struct writer_thread *w, struct job_list *batch)
 {
 	lock(w);
-	while (TAILQ_EMPTY(&w->waiting) && !w->finishing)
-		sleep_until_more(w);
+	while (TAILQ_EMPTY(&w->waiting) && !w->finishing) {
+		w->sleeping = true;
+		must(pthread_cond_wait(&w->more, &w->mutex) == 0);
+		w->sleeping = false;
+	}
 	if (w->delay_ms > 0)
 		wait_at_most(w, w->delay_ms, false);
 	TAILQ_CONCAT(batch, &w->waiting, link);
 	w->waiting_size = 0;
 	unlock(w);
 	return !TAILQ_EMPTY(batch) && !atomic_load(w->broken);
-}
-
-/* Reports to the loop when the wait for disk space begins and ends. */
-static void
-set_later(struct writer_thread *w, bool later)
-{
-	if (w->later == later)
-		return;
-	w->later = later;
-	w->ops->wake(w->user);
 }
 
 /* Retries the same batch while the disk is full or another program has the database locked: the
@@ -104,7 +91,13 @@ run_until_it_goes(struct writer_thread *w, const struct job_list *batch)
 		work = atomic_load(w->broken) ? WORK_FAILED : w->ops->run(w->user, batch);
 		lock(w);
 		finishing = w->finishing;
-		set_later(w, work == WORK_LATER);
+
+		/* Reports to the loop when the wait for disk space begins and ends. */
+		if (w->later != (work == WORK_LATER)) {
+			w->later = (work == WORK_LATER);
+			w->ops->wake(w->user);
+		}
+
 		again = (work == WORK_LATER || work == WORK_BUSY) && !finishing;
 		if (again)
 			wait_at_most(w, pause_ms, true);
@@ -113,15 +106,6 @@ run_until_it_goes(struct writer_thread *w, const struct job_list *batch)
 			return work;
 		pause_ms = pause_ms * 2 < RETRY_MAX_MS ? pause_ms * 2 : RETRY_MAX_MS;
 	}
-}
-
-static void
-hand_back(struct writer_thread *w, struct job_list *batch)
-{
-	lock(w);
-	TAILQ_CONCAT(&w->done, batch, link);
-	unlock(w);
-	w->ops->wake(w->user);
 }
 
 static void
@@ -164,7 +148,11 @@ work_once(struct writer_thread *w)
 	}
 	work = run_until_it_goes(w, &batch);
 	if (work == WORK_DONE || work == WORK_MORE) {
-		hand_back(w, &batch);
+		lock(w);
+		TAILQ_CONCAT(&w->done, &batch, link);
+		unlock(w);
+		w->ops->wake(w->user);
+
 		if (work == WORK_DONE || tidy(w))
 			return true;
 		work = WORK_FAILED;
@@ -255,4 +243,66 @@ writer_thread_fini(struct writer_thread *w, struct job_list *rest)
 	TAILQ_CONCAT(rest, &w->done, link);
 	must(pthread_cond_destroy(&w->more) == 0);
 	must(pthread_mutex_destroy(&w->mutex) == 0);
+}
+
+/* ---- store_job ---- */
+
+struct log_job *
+log_job_new(uint64_t write, const struct px_record *records, size_t n)
+{
+	struct log_job *job;
+	size_t payloads = 0, head = sizeof *job + n * sizeof *records;
+	uint8_t *at;
+
+	for (size_t i = 0; i < n; i++)
+		payloads += records[i].payload.len;
+	job = memory_zero(1, head + payloads);
+	job->job.size = head + payloads;
+	job->write = write;
+	job->n = n;
+	job->records = (struct px_record *)(job + 1);
+	at = (uint8_t *)job + head;
+	for (size_t i = 0; i < n; i++) {
+		job->records[i] = records[i];
+		job->records[i].payload.data = at;
+		if (records[i].payload.len > 0)
+			memcpy(at, records[i].payload.data, records[i].payload.len);
+		at += records[i].payload.len;
+	}
+	return job;
+}
+
+struct state_job *
+state_job_new(uint64_t applied, struct row_list *rows)
+{
+	struct state_job *job = memory_zero(1, sizeof *job);
+
+	job->applied = applied;
+	job->rows = *rows;
+	job->job.size = sizeof *job + rows->n * sizeof *rows->rows + rows->bytes;
+	*rows = (struct row_list){0};
+	return job;
+}
+
+void
+log_jobs_free(struct job_list *jobs)
+{
+	struct job *job;
+
+	while ((job = TAILQ_FIRST(jobs)) != NULL) {
+		TAILQ_REMOVE(jobs, job, link);
+		free(job);
+	}
+}
+
+void
+state_jobs_free(struct job_list *jobs)
+{
+	struct job *job;
+
+	while ((job = TAILQ_FIRST(jobs)) != NULL) {
+		TAILQ_REMOVE(jobs, job, link);
+		row_list_free(&((struct state_job *)job)->rows);
+		free(job);
+	}
 }

@@ -15,6 +15,8 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include "cell/paxos/px.h"
+#include "cell/tree/rows.h"
 
 /* The first member of every job. */
 struct job {
@@ -29,7 +31,7 @@ enum work {
 	WORK_MORE,   /* done, and tidy has more to do */
 	WORK_LATER,  /* rolled back whole, since the disk is full: to be retried later */
 	WORK_BUSY,   /* rolled back whole, since another program has the file locked: likewise */
-	WORK_FAILED, /* nothing may be written any more */
+	WORK_FAILED, /* nothing more may be written */
 };
 
 /* The owner's functions, all called in the writer's thread. */
@@ -48,8 +50,8 @@ struct writer_thread {
 	void *user;
 	const char *name;
 	atomic_bool *broken; /* shared by all writers of a store: after a failure none writes */
-	int delay_ms;        /* a first job waits so long for more to share its transaction */
-	size_t hurry;        /* so many waiting bytes end the delay */
+	int delay_ms;        /* that a first job waits for more to share its transaction */
+	size_t hurry;        /* bytes of waiting jobs that end the delay */
 
 	pthread_t thread;
 	pthread_mutex_t mutex;
@@ -72,7 +74,7 @@ void writer_thread_put(struct writer_thread *w, struct job *job);
 struct writer_thread_news {
 	struct job_list done; /* jobs written and synced, in order; owned by the caller now */
 	bool later;           /* the writer waits for disk space */
-	bool exited;          /* no op will be called any more: writer_thread_join won't block */
+	bool exited;          /* no op is called after this: writer_thread_join won't block */
 };
 
 /* Takes the report since the last call. */
@@ -84,5 +86,31 @@ void writer_thread_finish(struct writer_thread *w);
 void writer_thread_join(struct writer_thread *w);
 /* Frees the writer, whose thread has ended or was never started; *rest gets the unwritten jobs. */
 void writer_thread_fini(struct writer_thread *w, struct job_list *rest);
+
+/* ---- the jobs of a store ---- */
+
+/* The jobs of a store's two writers: records of the log, and rows of the state. */
+
+struct log_job {
+	struct job job;
+	uint64_t write; /* its number */
+	size_t n;
+	struct px_record *records;
+};
+
+struct state_job {
+	struct job job;
+	uint64_t applied; /* index of the state with these rows */
+	struct row_list rows;
+};
+
+/* One block of memory, with copies of the records and of their payloads. */
+struct log_job *log_job_new(uint64_t write, const struct px_record *records, size_t n);
+/* Takes the rows over. */
+struct state_job *state_job_new(uint64_t applied, struct row_list *rows);
+/* Frees all jobs of a list, those of the log. */
+void log_jobs_free(struct job_list *jobs);
+/* The same for those of the state. */
+void state_jobs_free(struct job_list *jobs);
 
 #endif

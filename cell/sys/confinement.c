@@ -41,24 +41,28 @@ confinement_drop_root(const char *directory, char *why, size_t why_size)
 	return true;
 }
 
+/* All but these of the first 32. */
 static bool
-give_capabilities_up(char *why, size_t why_size)
+give_capabilities_up(uint32_t kept, char *why, size_t why_size)
 {
 	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
-	const struct __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3] = {0};
+	struct __user_cap_data_struct sets[_LINUX_CAPABILITY_U32S_3] = {0};
 
-	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
-		return fail(why, why_size, "no_new_privs", errno);
-	if (syscall(SYS_capset, &header, none) < 0)
+	if (syscall(SYS_capget, &header, sets) < 0)
+		return fail(why, why_size, "capabilities can't be read", errno);
+	kept &= sets[0].permitted;
+	memset(sets, 0, sizeof sets);
+	sets[0].effective = sets[0].permitted = kept;
+	if (syscall(SYS_capset, &header, sets) < 0)
 		return fail(why, why_size, "capabilities can't be given up", errno);
 	return true;
 }
 
 static bool
-leave_no_core(char *why, size_t why_size)
+refuse_new_privileges(char *why, size_t why_size)
 {
-	return secret_hide_process() ||
-	       fail(why, why_size, "core dumps can't be switched off", errno);
+	return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 ||
+	       fail(why, why_size, "no_new_privs", errno);
 }
 
 /* ---- files: Landlock ---- */
@@ -87,19 +91,6 @@ static const char *const readable[] = {
     "/etc", "/usr", "/lib", "/lib64", "/proc", "/dev", "/run/systemd/resolve", NULL,
 };
 
-/* The rights that this version of Landlock knows: it refuses a ruleset with others. */
-static uint64_t
-known_rights(int version)
-{
-	uint64_t all = READING | WRITING | OTHERS;
-
-	if (version < 2)
-		all &= ~LANDLOCK_ACCESS_FS_REFER;
-	if (version < 3)
-		all &= ~LANDLOCK_ACCESS_FS_TRUNCATE;
-	return all;
-}
-
 static bool
 allow(int ruleset, const char *path, uint64_t rights)
 {
@@ -116,36 +107,34 @@ allow(int ruleset, const char *path, uint64_t rights)
 	return ok;
 }
 
-/* libuv opens the root whenever it has no descriptor left, to have one for each client that it
- * turns away: that any directory can be listed is the price of that. */
-static bool
-allow_all(int ruleset, uint64_t known, const char *const *directories)
-{
-	bool ok = allow(ruleset, "/", LANDLOCK_ACCESS_FS_READ_DIR) &&
-	          allow(ruleset, "/dev/null",
-	                known & (LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_WRITE_FILE));
-
-	for (; ok && *directories != NULL; directories++)
-		ok = allow(ruleset, *directories, known & (READING | WRITING));
-	for (const char *const *path = readable; ok && *path != NULL; path++)
-		ok = allow(ruleset, *path, READING);
-	return ok;
-}
-
 static bool
 limit_files(const char *const *directories, char *why, size_t why_size)
 {
 	const long version =
 	    syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
-	const struct landlock_ruleset_attr all = {.handled_access_fs = known_rights((int)version)};
+	struct landlock_ruleset_attr all = {.handled_access_fs = READING | WRITING | OTHERS};
 	int ruleset;
 	bool ok;
 
 	if (version < 1) /* not compiled in, or switched off at boot */
 		return true;
+	/* A ruleset with rights that this version does not know is refused. */
+	if (version < 2)
+		all.handled_access_fs &= ~LANDLOCK_ACCESS_FS_REFER;
+	if (version < 3)
+		all.handled_access_fs &= ~LANDLOCK_ACCESS_FS_TRUNCATE;
 	ruleset = (int)syscall(SYS_landlock_create_ruleset, &all, sizeof all, 0);
-	ok = ruleset >= 0 && allow_all(ruleset, all.handled_access_fs, directories) &&
-	     syscall(SYS_landlock_restrict_self, ruleset, 0) == 0;
+
+	/* libuv opens the root whenever it has no descriptor left, to have one for each client that
+	 * it turns away: that any directory can be listed is the price of that. */
+	ok = ruleset >= 0 && allow(ruleset, "/", LANDLOCK_ACCESS_FS_READ_DIR) &&
+	     allow(ruleset, "/dev/null",
+	           LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_WRITE_FILE);
+	for (; ok && *directories != NULL; directories++)
+		ok = allow(ruleset, *directories, all.handled_access_fs & (READING | WRITING));
+	for (const char *const *path = readable; ok && *path != NULL; path++)
+		ok = allow(ruleset, *path, READING);
+	ok = ok && syscall(SYS_landlock_restrict_self, ruleset, 0) == 0;
 	if (!ok)
 		fail(why, why_size, "access to files can't be limited", errno);
 	if (ruleset >= 0)
@@ -162,47 +151,154 @@ limit_files(const char *const *directories, char *why, size_t why_size)
 #endif
 
 #ifdef ARCHITECTURE
-/* Calls of which a replica makes none, and from which an intruder would gain most. */
+/* clang-format off */
+/* Calls of which neither a replica nor a mount makes any, and from which an intruder would gain
+ * most. */
 static const uint32_t refused[] = {
-    SYS_execve,         SYS_execveat,   SYS_mount,   SYS_umount2,           SYS_pivot_root,
-    SYS_chroot,         SYS_setns,      SYS_unshare, SYS_init_module,       SYS_finit_module,
-    SYS_delete_module,  SYS_kexec_load, SYS_bpf,     SYS_perf_event_open,   SYS_userfaultfd,
-    SYS_io_uring_setup, SYS_keyctl,     SYS_add_key, SYS_request_key,       SYS_reboot,
-    SYS_swapon,         SYS_swapoff,    SYS_acct,    SYS_open_by_handle_at,
+    SYS_execve, SYS_execveat, SYS_mount, SYS_pivot_root, SYS_chroot, SYS_setns, SYS_unshare,
+    SYS_init_module, SYS_finit_module, SYS_delete_module, SYS_kexec_load, SYS_bpf,
+    SYS_perf_event_open, SYS_userfaultfd, SYS_io_uring_setup, SYS_keyctl, SYS_add_key,
+    SYS_request_key, SYS_reboot, SYS_swapon, SYS_swapoff, SYS_acct, SYS_open_by_handle_at,
+    SYS_process_vm_writev,
+#ifndef __SANITIZE_ADDRESS__
+    SYS_ptrace, /* by which the leak checker stops the other threads at the end */
+#endif
 };
 
-enum { REFUSED = sizeof refused / sizeof refused[0], BEFORE = 4 };
+static const uint32_t refused_to_replicas[] = {SYS_umount2};
+
+/* A mount of root still has the rights for these: it looks at its callers, and unmounts. */
+static const uint32_t refused_to_mounts[] = {
+    SYS_fsopen, SYS_fsmount, SYS_move_mount, SYS_open_tree, SYS_fsconfig, SYS_fspick,
+    SYS_process_vm_readv, SYS_pidfd_getfd, SYS_kill, SYS_tkill, SYS_pidfd_send_signal,
+    SYS_rt_sigqueueinfo, SYS_sethostname, SYS_setdomainname, SYS_settimeofday,
+    SYS_clock_settime, SYS_syslog, SYS_quotactl, SYS_fanotify_init,
+};
+
+/* How files are changed by name. A mount over the network changes none, but for its run record,
+ * which it has open and removes at the end. */
+static const uint32_t writing_calls[] = {
+    SYS_openat2, SYS_mkdirat, SYS_mknodat, SYS_symlinkat, SYS_linkat, SYS_renameat,
+    SYS_renameat2, SYS_fchmodat, SYS_fchownat, SYS_truncate, SYS_setxattr,
+#ifdef SYS_mkdir
+    SYS_creat, SYS_mkdir, SYS_mknod, SYS_symlink, SYS_link, SYS_rename, SYS_chmod, SYS_chown,
+    SYS_lchown,
+#endif
+};
+/* clang-format on */
+
+#define CALLS(table) (sizeof(table) / sizeof(table)[0])
+
+enum {
+	FILTER_MAX =
+	    4 + 2 * (CALLS(refused) + CALLS(refused_to_mounts) + CALLS(writing_calls)) + 2 * 5 + 1,
+};
+
+struct filter {
+	struct sock_filter code[FILTER_MAX];
+	unsigned short n;
+};
+
+static void
+add(struct filter *f, struct sock_filter instruction)
+{
+	f->code[f->n++] = instruction;
+}
+
+static void
+load(struct filter *f, size_t offset)
+{
+	add(f, (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (uint32_t)offset));
+}
+
+static void
+end(struct filter *f, uint32_t verdict)
+{
+	add(f, (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, verdict));
+}
+
+/* Skips as many instructions unless what was loaded is `value`. */
+static void
+skip_unless(struct filter *f, uint32_t value, uint8_t instructions)
+{
+	add(f, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, 0, instructions));
+}
 
 /* A call of another architecture has other numbers, and ends the process. */
-static size_t
-write_filter(struct sock_filter *f)
+static void
+begin(struct filter *f)
 {
-	size_t n = 0;
+	f->n = 0;
+	load(f, offsetof(struct seccomp_data, arch));
+	add(f, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ARCHITECTURE, 1, 0));
+	end(f, SECCOMP_RET_KILL_PROCESS);
+	load(f, offsetof(struct seccomp_data, nr));
+}
 
-	f[n++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
-	                                      offsetof(struct seccomp_data, arch));
-	f[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ARCHITECTURE, 1, 0);
-	f[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS);
-	f[n++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
-	                                      offsetof(struct seccomp_data, nr));
-	for (size_t i = 0; i < REFUSED; i++)
-		f[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, refused[i],
-		                                      (uint8_t)(REFUSED - i), 0);
-	f[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
-	f[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM);
-	return n;
+static void
+refuse(struct filter *f, const uint32_t *calls, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		skip_unless(f, calls[i], 1);
+		end(f, SECCOMP_RET_ERRNO | EPERM);
+	}
+}
+
+/* open(2) with the flags in this argument, for anything but reading. */
+static void
+refuse_to_open_for_writing(struct filter *f, uint32_t call, size_t argument)
+{
+	const uint32_t writing = O_ACCMODE | O_CREAT | O_TRUNC;
+
+	skip_unless(f, call, 4);
+	load(f, offsetof(struct seccomp_data, args) + argument * sizeof(uint64_t));
+	add(f, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, writing, 0, 1));
+	end(f, SECCOMP_RET_ERRNO | EPERM);
+	end(f, SECCOMP_RET_ALLOW);
+}
+
+/* For all threads of the process. */
+static bool
+enforce(struct filter *f, char *why, size_t why_size)
+{
+	const struct sock_fprog program = {.len = f->n, .filter = f->code};
+
+	if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program) !=
+	        0 &&
+	    errno != EINVAL && errno != ENOSYS)
+		return fail(why, why_size, "system calls can't be limited", errno);
+	return true;
 }
 
 static bool
 limit_calls(char *why, size_t why_size)
 {
-	struct sock_filter filter[BEFORE + REFUSED + 2];
-	const struct sock_fprog program = {.len = (unsigned short)write_filter(filter),
-	                                   .filter = filter};
+	struct filter f;
 
-	if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0) < 0 && errno != EINVAL)
-		return fail(why, why_size, "system calls can't be limited", errno);
-	return true;
+	begin(&f);
+	refuse(&f, refused, CALLS(refused));
+	refuse(&f, refused_to_replicas, CALLS(refused_to_replicas));
+	end(&f, SECCOMP_RET_ALLOW);
+	return enforce(&f, why, why_size);
+}
+
+static bool
+limit_mount_calls(bool has_files, char *why, size_t why_size)
+{
+	struct filter f;
+
+	begin(&f);
+	refuse(&f, refused, CALLS(refused));
+	refuse(&f, refused_to_mounts, CALLS(refused_to_mounts));
+	if (!has_files) {
+		refuse(&f, writing_calls, CALLS(writing_calls));
+		refuse_to_open_for_writing(&f, SYS_openat, 2);
+#ifdef SYS_open
+		refuse_to_open_for_writing(&f, SYS_open, 1);
+#endif
+	}
+	end(&f, SECCOMP_RET_ALLOW);
+	return enforce(&f, why, why_size);
 }
 #else
 static bool
@@ -212,11 +308,40 @@ limit_calls(char *why, size_t why_size)
 	(void)why_size;
 	return true;
 }
+
+static bool
+limit_mount_calls(bool has_files, char *why, size_t why_size)
+{
+	(void)has_files;
+	return limit_calls(why, why_size);
+}
 #endif
 
 bool
 confinement_enter(const char *const *directories, char *why, size_t why_size)
 {
-	return give_capabilities_up(why, why_size) && leave_no_core(why, why_size) &&
+	return refuse_new_privileges(why, why_size) && give_capabilities_up(0, why, why_size) &&
+	       (secret_hide_process() ||
+	        fail(why, why_size, "core dumps can't be switched off", errno)) &&
 	       limit_files(directories, why, why_size) && limit_calls(why, why_size);
+}
+
+/* ---- a mount of root ---- */
+
+/* To mount and unmount, below directories of other users, too; and to read the descriptors of
+ * callers. */
+static const uint32_t mounting =
+    1u << CAP_SYS_ADMIN | 1u << CAP_SYS_PTRACE | 1u << CAP_DAC_OVERRIDE | 1u << CAP_DAC_READ_SEARCH;
+
+bool
+confinement_before_mount(char *why, size_t why_size)
+{
+	return geteuid() != 0 || give_capabilities_up(mounting, why, why_size);
+}
+
+bool
+confinement_enter_mounted(bool has_files, char *why, size_t why_size)
+{
+	return geteuid() != 0 || (refuse_new_privileges(why, why_size) &&
+	                          limit_mount_calls(has_files, why, why_size));
 }

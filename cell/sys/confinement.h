@@ -17,4 +17,16 @@ bool confinement_drop_root(const char *directory, char *why, size_t why_size);
  * `why`: the kernel offers something and refuses it, and the process must not go on. */
 bool confinement_enter(const char *const *directories, char *why, size_t why_size);
 
+/* A mount of root, in two steps; that of another user is left as it is, since the helper that
+ * unmounts it gets its rights when it is executed. Landlock is no part of it: it would deny the
+ * look at callers' descriptors.
+ *
+ * Before the process has other threads: it gives up all capabilities but those to mount, to unmount
+ * and to look at callers. False with one line in `why`. */
+bool confinement_before_mount(char *why, size_t why_size);
+/* Once it has mounted, for all its threads: it executes no program, mounts nothing, attaches to no
+ * process, and opens files for reading only, unless it `has_files` (databases) of its own. False
+ * with one line in `why`. */
+bool confinement_enter_mounted(bool has_files, char *why, size_t why_size);
+
 #endif

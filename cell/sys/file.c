@@ -9,6 +9,29 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+enum { NOT_REGULAR = -EINVAL };
+
+int
+file_open(const char *path, int flags)
+{
+	int fd = open(path, flags | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0600), rc;
+	struct stat st = {0};
+
+	if (fd < 0)
+		return errno == ENXIO ? NOT_REGULAR : -errno;
+	rc = fstat(fd, &st) < 0 ? -errno : S_ISDIR(st.st_mode) ? -EISDIR : NOT_REGULAR;
+	if (S_ISREG(st.st_mode))
+		return fd;
+	close(fd);
+	return rc;
+}
+
+const char *
+file_why(int rc)
+{
+	return rc == NOT_REGULAR ? "not a regular file" : strerror(-rc);
+}
+
 int
 file_write_at(int fd, struct bytes data, off_t offset)
 {

@@ -18,6 +18,13 @@ int file_create(const char *path, struct bytes contents, mode_t mode);
  * whole. 0 or -errno. */
 int file_replace(const char *path, struct bytes contents, mode_t mode);
 
+/* Opens the regular file `path`, close-on-exec, with these further flags of open(2); one that it
+ * creates has the mode 0600. Never waits: anything else by that name, as a FIFO that nobody writes,
+ * is refused. A descriptor, or -errno; file_why tells people why. */
+int file_open(const char *path, int flags);
+/* The reason of this negative result of file_open. */
+const char *file_why(int rc);
+
 /* Reads a whole file of at most `limit` bytes into an empty buffer. 0 or -errno; -EFBIG when the
  * file is larger. */
 int file_read(int fd, size_t limit, struct buffer *to);

@@ -2,22 +2,26 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
-#include "cell/sys/proc_file.h"
+#include "cell/sys/process.h"
 
 enum { DESCRIPTORS_MAX = 64 }; /* descriptors searched for the name of a directory */
 
-/* "1: FLOCK  ADVISORY  WRITE 1234 00:27:5 0 EOF"; a waiter has "->" behind the number. */
+/* "1: FLOCK  ADVISORY  WRITE 1234 00:27:5 0 EOF"; a waiter has "->" behind the number. A lease is
+ * "2: LEASE  ACTIVE    READ  1234 00:27:6 0 EOF". */
 bool
 local_lock_parse(const char *line, const struct mountinfo *mounted, struct local_lock *lock)
 {
 	unsigned major, minor;
+	char kind[16];
 	int pid;
 
-	if (sscanf(line, "%*d: %*[A-Z] %*s %*s %d %x:%x:%" SCNu64, &pid, &major, &minor,
-	           &lock->ino) != 4)
+	if (sscanf(line, "%*d: %15[A-Z] %*s %*s %d %x:%x:%" SCNu64, kind, &pid, &major, &minor,
+	           &lock->ino) != 5)
 		return false;
 	lock->pid = pid;
+	lock->lease = !strcmp(kind, "LEASE");
 	return major == mounted->major && minor == mounted->minor;
 }
 

@@ -1,19 +1,187 @@
 #include "cell/sys/log.h"
 
+#include <assert.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <syslog.h>
+#include <time.h>
 #include <unistd.h>
-#include "cell/sys/stderr_log.h"
-#include "cell/sys/system_log.h"
+#include "cell/base/limit.h"
+#include "cell/base/printable.h"
+#include "cell/sys/clock.h"
 
 static const char *program_name = "lsfs";
+
+/* ---- stderr: it may be a pipe without a reader, or a stopped terminal ---- */
+
+static_assert(LOG_LINE_MAX <= PIPE_BUF, "a pipe takes a line whole, or not at all");
+
+/* How a line is written. */
+static enum way {
+	WAY_WRITE,  /* blocking write: for tools, and for files, which never block for long */
+	WAY_SEND,   /* non-blocking send: stderr is a socket, as systemd provides */
+	WAY_OWN,    /* write to the same pipe or terminal, opened again as non-blocking */
+	WAY_POLLED, /* write when poll() reports room: stderr could not be opened again */
+} way;
+static int out = STDERR_FILENO;
+static bool torn; /* only the beginning of the last line was written, to a terminal */
+
+/* The open file description of descriptor 2 is shared with other processes, for example the shell.
+ * O_NONBLOCK would change it for them too, so the pipe or terminal is opened a second time. */
+void
+log_never_block(void)
+{
+	struct stat st;
+
+	if (way != WAY_WRITE || fstat(STDERR_FILENO, &st) < 0)
+		return;
+	if (S_ISSOCK(st.st_mode))
+		way = WAY_SEND;
+	if (!S_ISFIFO(st.st_mode) && !S_ISCHR(st.st_mode))
+		return;
+	out = open("/proc/self/fd/2", O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	way = out < 0 ? WAY_POLLED : WAY_OWN;
+	if (out < 0)
+		out = STDERR_FILENO; /* for example a terminal of another user */
+}
+
+void
+log_end_never_blocking(void)
+{
+	if (way == WAY_OWN)
+		close(out);
+	out = STDERR_FILENO;
+	way = WAY_WRITE;
+}
+
+static bool
+has_room(void)
+{
+	struct pollfd ready = {.fd = out, .events = POLLOUT};
+
+	return poll(&ready, 1, 0) == 1 && (ready.revents & POLLOUT) != 0;
+}
+
+static ssize_t
+put_bytes(const char *text, size_t len)
+{
+	ssize_t n;
+
+	if (way == WAY_POLLED && !has_room())
+		return -1;
+	do
+		n = way == WAY_SEND ? send(out, text, len, MSG_DONTWAIT | MSG_NOSIGNAL)
+		                    : write(out, text, len);
+	while (n < 0 && errno == EINTR);
+	return n;
+}
+
+/* Writes a line, which ends with a newline. False when it or its end was lost. Any thread; each
+ * line is one write, so that lines of several threads or processes do not mix. */
+static bool
+stderr_log_put(const char *line, size_t len)
+{
+	ssize_t n;
+
+	if (torn && put_bytes("\n", 1) != 1)
+		return false;
+	torn = false;
+	n = put_bytes(line, len);
+	torn = n > 0 && (size_t)n < len;
+	return n == (ssize_t)len;
+}
+
+/* ---- the system's log: like syslog(3), but sending never blocks ---- */
+
+enum { MESSAGE_MAX = 2304 };
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static const char *socket_path;
+static int fd = -1;
+static unsigned lines; /* in this window */
+static mono_t window_ends;
+
+static bool
+is_connected(void)
+{
+	struct sockaddr_un to = {.sun_family = AF_UNIX};
+
+	if (fd >= 0)
+		return true;
+	snprintf(to.sun_path, sizeof to.sun_path, "%s", socket_path);
+	fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (fd >= 0 && connect(fd, (struct sockaddr *)&to, sizeof to) == 0)
+		return true;
+	if (fd >= 0)
+		close(fd);
+	fd = -1;
+	return false;
+}
+
+/* Tries twice: a log daemon that was restarted has a new socket. */
+static bool
+send_message(const char *message, size_t len)
+{
+	for (int i = 0; i < 2 && is_connected(); i++) {
+		if (send(fd, message, len, MSG_NOSIGNAL) == (ssize_t)len)
+			return true;
+		if (errno == EAGAIN || errno == ENOBUFS)
+			return false;
+		close(fd);
+		fd = -1;
+	}
+	return false;
+}
+
+static bool
+may_send(void)
+{
+	mono_t now = clock_now();
+
+	if (mono_reached(now, window_ends)) {
+		window_ends = mono_add(now, span_s(LIMIT_LOG_WINDOW_S));
+		lines = 0;
+	}
+	return lines < LIMIT_LOG_LINES;
+}
+
+/* Sends one line with a priority of syslog(3). False when it is lost: the log does not accept it,
+ * or LIMIT_LOG_LINES were sent within the last LIMIT_LOG_WINDOW_S. Any thread. */
+static bool
+system_log_send(int priority, const char *text, size_t len)
+{
+	char message[MESSAGE_MAX], stamp[32];
+	time_t now = time(NULL);
+	struct tm local;
+	bool sent;
+	int n;
+
+	strftime(stamp, sizeof stamp, "%b %e %T", localtime_r(&now, &local));
+	pthread_mutex_lock(&mutex);
+	n = snprintf(message, sizeof message, "<%d>%s %s[%ld]: %.*s", LOG_DAEMON | priority, stamp,
+	             program_name, (long)getpid(), (int)len, text);
+	if (n >= (int)sizeof message)
+		n = sizeof message - 1;
+	sent = may_send() && send_message(message, (size_t)n);
+	lines += sent;
+	pthread_mutex_unlock(&mutex);
+	return sent;
+}
+
+/* ---- both ---- */
+
 static enum log_level highest = LEVEL_INFO;
 static bool to_system;
 static bool to_journal; /* stderr is the journal: it adds the program's name and wants a priority */
@@ -47,16 +215,19 @@ log_prints(enum log_level level)
 }
 
 void
-log_never_block(void)
-{
-	stderr_log_never_block();
-}
-
-void
 log_to_system(const char *socket)
 {
-	stderr_log_end();
-	system_log_open(socket, program_name);
+	log_end_never_blocking();
+
+	tzset(); /* reads the time zone file now: the first message must not wait for it */
+	pthread_mutex_lock(&mutex);
+	if (fd >= 0)
+		close(fd);
+	fd = -1;
+	socket_path = socket;
+	window_ends = (mono_t){0};
+	pthread_mutex_unlock(&mutex);
+
 	to_system = true;
 }
 
@@ -68,38 +239,31 @@ system_level(enum log_level level)
 	return levels[level];
 }
 
-/* Messages quote names from messages and files: a control character in one must not move a
- * terminal's cursor or end the line early. */
-static void
-make_printable(char *text, size_t len)
-{
-	for (size_t i = 0; i < len; i++) {
-		if ((unsigned char)text[i] < 0x20 || text[i] == 0x7f)
-			text[i] = '?';
-	}
-}
-
-static int
-put_prefix(char *line, size_t size, enum log_level level)
-{
-	int len = to_journal ? snprintf(line, size, "<%d>", system_level(level))
-	                     : snprintf(line, size, "%s: ", program_name);
-
-	return len < 0 || (size_t)len >= size ? 0 : len;
-}
-
-/* Writes "PROGRAM: what: why" with a newline; the system's log adds program and line end itself. */
+/* Writes "PROGRAM: what: why" with a newline, or, for the journal, with a priority in place of the
+ * name; the system's log adds program and line end itself. */
 static bool __attribute__((format(printf, 2, 0)))
 put(enum log_level level, const char *format, va_list args)
 {
 	char line[LOG_LINE_MAX];
-	int len, prefix;
+	const size_t size = sizeof line - 1;
+	int len, prefix = to_journal ? snprintf(line, size, "<%d>", system_level(level))
+	                             : snprintf(line, size, "%s: ", program_name);
 
-	prefix = put_prefix(line, sizeof line - 1, level);
+	if (prefix < 0 || (size_t)prefix >= size)
+		prefix = 0;
 	line[prefix] = '\0';
-	vsnprintf(line + prefix, sizeof line - 1 - (size_t)prefix, format, args);
+	vsnprintf(line + prefix, size - (size_t)prefix, format, args);
 	len = (int)strlen(line);
-	make_printable(line, (size_t)len);
+	/* Messages quote names from messages and files: a control character in one must not move a
+	 * terminal's cursor or end the line early. */
+	for (char *text = line; *text != '\0';) {
+		bool shown;
+		const size_t n = printable_next(text, &shown);
+
+		if (!shown)
+			memset(text, '?', n);
+		text += n;
+	}
 	if (to_system)
 		return system_log_send(system_level(level), line + prefix, (size_t)(len - prefix));
 	line[len++] = '\n';
@@ -156,3 +320,20 @@ LOG_FUNCTION(log_error, LEVEL_ERROR)
 LOG_FUNCTION(log_warn, LEVEL_WARN)
 LOG_FUNCTION(log_info, LEVEL_INFO)
 LOG_FUNCTION(log_debug, LEVEL_DEBUG)
+
+static void __attribute__((format(printf, 2, 3)))
+put_formatted(enum log_level level, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	put_line(level, format, args);
+	va_end(args);
+}
+
+void
+log_line(void *user, enum log_level level, const char *line)
+{
+	(void)user;
+	put_formatted(level, "%s", line);
+}

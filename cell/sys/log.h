@@ -4,10 +4,9 @@
 #define LSFS_SYS_LOG_H
 
 #include <stdbool.h>
+#include "cell/base/clock_io.h"
 
 enum { LOG_LINE_MAX = 2048 }; /* bytes */
-
-enum log_level { LEVEL_ERROR, LEVEL_WARN, LEVEL_INFO, LEVEL_DEBUG };
 
 /* Sets the program's name (kept, not copied) and the highest level that is printed. */
 void log_start(const char *program, enum log_level level);
@@ -16,13 +15,18 @@ bool log_prints(enum log_level level);
 /* From here on logging never blocks, as a server needs: a message that can't be written to stderr
  * at once is dropped and counted, and the count is printed before the next message that can. */
 void log_never_block(void);
+/* Closes what log_never_block has opened; for a process about to redirect its stderr. */
+void log_end_never_blocking(void);
 /* From here on messages go to the system's log (syslog, facility daemon) at the socket path
  * `socket` (kept, not copied): for a process that has left its terminal. Logging never blocks:
  * messages that the log does not accept are counted, and the count is sent before the next message
  * that it accepts. */
 void log_to_system(const char *socket);
-/* Each of these prints one line of its level. Control characters in it become '?', and it is cut at
- * LOG_LINE_MAX. Any thread; errno is kept. */
+/* Prints a line of that level; the member of struct clock_io. Does not use `user`. */
+void log_line(void *user, enum log_level level, const char *line);
+/* Each of these prints one line of its level. Control characters in it (C1 ones included), and
+ * bytes that are not UTF-8, become '?', and it is cut at LOG_LINE_MAX. Any thread; errno is kept.
+ */
 
 /* An error: a service fails, and people have to do something. */
 void log_error(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -49,7 +49,9 @@ line_parse(char *line, struct mountinfo *info)
 		return false;
 	info->id = atoi(fields[0]);
 	info->user = user ? atol(user + strlen("user_id=")) : -1;
+	unescape(fields[3]);
 	info->whole = !strcmp(fields[3], "/");
+	snprintf(info->root, sizeof info->root, "%s", fields[3]);
 	unescape(fields[4]);
 	unescape(source);
 	snprintf(info->path, sizeof info->path, "%s", fields[4]);
@@ -114,6 +116,21 @@ mountinfo_at(const char *path, struct mountinfo *info)
 }
 
 bool
+mountinfo_above(const char *path, struct mountinfo *info)
+{
+	char at[PATH_MAX], *slash;
+
+	snprintf(at, sizeof at, "%s", path);
+	while (!mountinfo_at(at, info)) {
+		slash = strrchr(at, '/');
+		if (slash == NULL || strcmp(at, "/") == 0)
+			return false;
+		slash[slash == at] = '\0';
+	}
+	return true;
+}
+
+bool
 mountinfo_by_id(pid_t pid, int id, struct mountinfo *info)
 {
 	char table[64] = "/proc/self/mountinfo";
@@ -146,7 +163,7 @@ visit(const struct mountinfo *info, const void *key)
 {
 	const struct mountinfo_visit *v = key;
 
-	if (match_type(info, v->type))
+	if (!strcmp(info->type, v->type))
 		v->each(v->user, info);
 	return false;
 }
@@ -159,16 +176,6 @@ mountinfo_each(const char *type, void (*each)(void *user, const struct mountinfo
 	table_find("/proc/self/mountinfo", INT_MAX, visit, &v, NULL);
 }
 
-static int
-append_name(char path[PATH_MAX], const char *name)
-{
-	size_t n = strlen(path), room = PATH_MAX - n;
-
-	return (size_t)snprintf(path + n, room, "%s%s", path[n - 1] == '/' ? "" : "/", name) < room
-	           ? 0
-	           : -ENAMETOOLONG;
-}
-
 /* Resolves the directory of a path, and appends the last component unresolved, without trailing
  * slashes. A last component "", "." or ".." names no entry of its own; such a path is resolved
  * whole. */
@@ -176,7 +183,7 @@ static int
 resolve_directory(const char *path, char canonical[PATH_MAX])
 {
 	char copy[PATH_MAX], *name, *end;
-	int rc = 0;
+	int n, rc = 0;
 
 	if (!*path)
 		return -ENOENT;
@@ -197,7 +204,13 @@ resolve_directory(const char *path, char canonical[PATH_MAX])
 		name[-1] = '\0';
 		rc = realpath(copy, canonical) ? 0 : -errno;
 	}
-	return rc == 0 ? append_name(canonical, name) : rc;
+	if (rc < 0)
+		return rc;
+	n = (int)strlen(canonical);
+	return snprintf(canonical + n, (size_t)(PATH_MAX - n), "%s%s",
+	                canonical[n - 1] == '/' ? "" : "/", name) < PATH_MAX - n
+	           ? 0
+	           : -ENAMETOOLONG;
 }
 
 /* Follows symbolic links at the end of the path. readlink at the root of a mounted filesystem fails

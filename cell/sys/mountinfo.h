@@ -10,7 +10,8 @@
 struct mountinfo {
 	int id; /* the mnt_id that fdinfo shows */
 	unsigned major, minor;
-	bool whole;          /* the filesystem's root is mounted, not a directory of it */
+	bool whole;          /* the filesystem's root is mounted, not a part of it */
+	char root[PATH_MAX]; /* the part of the filesystem that is mounted: "/" if it is whole */
 	char path[PATH_MAX]; /* of the mount point */
 	char type[64];       /* "fuse.lsfs" */
 	char source[PATH_MAX];
@@ -25,12 +26,14 @@ bool mountinfo_at(const char *path, struct mountinfo *info);
 /* The mount with this id in the mount namespace of process `pid` (0: this process); false when it
  * is not among the first 256 lines of the table. */
 bool mountinfo_by_id(pid_t pid, int id, struct mountinfo *info);
+/* The topmost mount that contains `path` (canonical). Sends no request to it. */
+bool mountinfo_above(const char *path, struct mountinfo *info);
 /* A mount of the root of the filesystem with this device number; false: none. */
 bool mountinfo_of_device(dev_t device, struct mountinfo *info);
 /* A mount of the root of a filesystem of this type; false: none. */
 bool mountinfo_of_type(const char *type, struct mountinfo *info);
 
-/* Calls `each` for every mount of this type in our own mount namespace. */
+/* Calls `each` for every mount of this type, also of parts, in our own mount namespace. */
 void mountinfo_each(const char *type, void (*each)(void *user, const struct mountinfo *info),
                     void *user);
 

@@ -12,25 +12,11 @@
 #include "cell/base/checksum.h"
 #include "cell/sys/file.h"
 #include "cell/sys/process.h"
+#include "config.h"
 
-enum { RECORD_SIZE = 3 * PATH_MAX };
+enum { RECORD_SIZE = 4 * PATH_MAX };
 
 /* ---- the directory ---- */
-
-static int
-directory_path(char *path, size_t size)
-{
-	const char *runtime = getenv("XDG_RUNTIME_DIR");
-	int n;
-
-	if (geteuid() == 0)
-		n = snprintf(path, size, "/run/lsfs");
-	else if (runtime && runtime[0] == '/')
-		n = snprintf(path, size, "%s/lsfs", runtime);
-	else
-		n = snprintf(path, size, "/tmp/lsfs-%u", (unsigned)geteuid());
-	return n >= 0 && (size_t)n < size ? 0 : -ENAMETOOLONG;
-}
 
 /* A directory of another user would disclose nonces to that user, and one that others may write to
  * could hold forged records: both are refused. Service managers make the directory readable by
@@ -49,16 +35,34 @@ directory_check(const char *path)
 	return (st.st_mode & 077) && chmod(path, 0700) < 0 ? -errno : 0;
 }
 
+static int
+directory_make(const char *path)
+{
+	return mkdir(path, 0700) < 0 && errno != EEXIST ? -errno : directory_check(path);
+}
+
+/* The first place where the directory is, or can be made. The root of a user namespace cannot write
+ * to that of the machine, and has a place as any other user. */
+static int
+directory_find(char *path, size_t size, int (*is_fit)(const char *path))
+{
+	const char *runtime = getenv("XDG_RUNTIME_DIR");
+	int n;
+
+	if (geteuid() == 0 && snprintf(path, size, "%s/lsfs", RUNSTATEDIR) < (int)size &&
+	    is_fit(path) == 0)
+		return 0;
+	if (runtime && runtime[0] == '/')
+		n = snprintf(path, size, "%s/lsfs", runtime);
+	else
+		n = snprintf(path, size, "/tmp/lsfs-%u", (unsigned)geteuid());
+	return n >= 0 && (size_t)n < size ? is_fit(path) : -ENAMETOOLONG;
+}
+
 int
 run_dir_make(char *path, size_t size)
 {
-	int rc = directory_path(path, size);
-
-	if (rc < 0)
-		return rc;
-	if (mkdir(path, 0700) < 0 && errno != EEXIST)
-		return -errno;
-	return directory_check(path);
+	return directory_find(path, size, directory_make);
 }
 
 /* The file name is the checksum of the mount point's path: the path may be too long for a name. */
@@ -74,13 +78,6 @@ record_path(const char *directory, const char *mountpoint, char *path, size_t si
 /* ---- the text of a record: "key value" lines ---- */
 
 static void
-nonce_to_hex(const uint8_t nonce[LIMIT_NONCE], char hex[2 * LIMIT_NONCE + 1])
-{
-	for (int i = 0; i < LIMIT_NONCE; i++)
-		snprintf(hex + 2 * i, 3, "%02x", nonce[i]);
-}
-
-static void
 nonce_from_hex(const char *hex, uint8_t nonce[LIMIT_NONCE])
 {
 	for (int i = 0; i < LIMIT_NONCE; i++) {
@@ -89,39 +86,6 @@ nonce_from_hex(const char *hex, uint8_t nonce[LIMIT_NONCE])
 		if (sscanf(hex + 2 * i, "%2x", &byte) != 1)
 			return;
 		nonce[i] = (uint8_t)byte;
-	}
-}
-
-static void
-record_line(struct run_record *r, const char *key, const char *value)
-{
-	if (!strcmp(key, "mountpoint"))
-		snprintf(r->mountpoint, sizeof r->mountpoint, "%s", value);
-	else if (!strcmp(key, "source"))
-		snprintf(r->source, sizeof r->source, "%s", value);
-	else if (!strcmp(key, "cell"))
-		snprintf(r->cell, sizeof r->cell, "%s", value);
-	else if (!strcmp(key, "boot"))
-		snprintf(r->boot, sizeof r->boot, "%s", value);
-	else if (!strcmp(key, "pid"))
-		r->pid = (pid_t)strtol(value, NULL, 10);
-	else if (!strcmp(key, "session"))
-		r->session = strtoull(value, NULL, 10);
-	else if (!strcmp(key, "nonce") && strlen(value) == 2 * LIMIT_NONCE)
-		nonce_from_hex(value, r->nonce);
-}
-
-static void
-record_parse(char *text, struct run_record *r)
-{
-	memset(r, 0, sizeof *r);
-	for (char *line, *rest = text; (line = strsep(&rest, "\n"));) {
-		char *value = strchr(line, ' ');
-
-		if (!value)
-			continue;
-		*value++ = '\0';
-		record_line(r, line, value);
 	}
 }
 
@@ -136,8 +100,33 @@ record_load(int fd, struct run_record *r)
 		return -ENOMEM;
 	n = pread(fd, text, RECORD_SIZE, 0);
 	rc = n < 0 ? -errno : 0;
-	if (rc == 0)
-		record_parse(text, r);
+	if (rc == 0) {
+		memset(r, 0, sizeof *r);
+		for (char *line, *rest = text; (line = strsep(&rest, "\n"));) {
+			char *value = strchr(line, ' ');
+
+			if (!value)
+				continue;
+			*value++ = '\0';
+
+			if (!strcmp(line, "mountpoint"))
+				snprintf(r->mountpoint, sizeof r->mountpoint, "%s", value);
+			else if (!strcmp(line, "source"))
+				snprintf(r->source, sizeof r->source, "%s", value);
+			else if (!strcmp(line, "key"))
+				snprintf(r->key, sizeof r->key, "%s", value);
+			else if (!strcmp(line, "cell"))
+				snprintf(r->cell, sizeof r->cell, "%s", value);
+			else if (!strcmp(line, "boot"))
+				snprintf(r->boot, sizeof r->boot, "%s", value);
+			else if (!strcmp(line, "pid"))
+				r->pid = (pid_t)strtol(value, NULL, 10);
+			else if (!strcmp(line, "session"))
+				r->session = strtoull(value, NULL, 10);
+			else if (!strcmp(line, "nonce") && strlen(value) == 2 * LIMIT_NONCE)
+				nonce_from_hex(value, r->nonce);
+		}
+	}
 	free(text);
 	return rc;
 }
@@ -172,14 +161,6 @@ whole_file(short type)
 	return (struct flock){.l_type = type, .l_whence = SEEK_SET};
 }
 
-static bool
-record_owned(int fd)
-{
-	struct flock lock = whole_file(F_WRLCK);
-
-	return fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
-}
-
 /* Takes the lock; waits for an owner that is exiting. 0, -EBUSY or another -errno. */
 static int
 record_lock(int fd)
@@ -209,18 +190,20 @@ still_there(int fd, const char *path)
 int
 run_dir_own(const char *mountpoint, struct run_file *file, struct run_record *earlier)
 {
-	char directory[PATH_MAX - 32];
+	char directory[PATH_MAX - 32] = "";
 	int rc = one_line(mountpoint) ? run_dir_make(directory, sizeof directory) : -EINVAL;
 
 	file->fd = -1;
-	if (rc == 0)
+	if (rc < 0)
+		snprintf(file->path, sizeof file->path, "%s", directory);
+	else
 		rc = record_path(directory, mountpoint, file->path, sizeof file->path);
 	if (rc < 0)
 		return rc;
 	for (;;) {
-		file->fd = open(file->path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-		if (file->fd < 0)
-			return -errno;
+		rc = file->fd = file_open(file->path, O_RDWR | O_CREAT | O_NOFOLLOW);
+		if (rc < 0)
+			return rc;
 		rc = record_lock(file->fd);
 		if (rc < 0)
 			break;
@@ -243,15 +226,17 @@ run_dir_write(const struct run_file *file, const struct run_record *r)
 
 	if (!text)
 		return -ENOMEM;
-	nonce_to_hex(r->nonce, hex);
+	for (int i = 0; i < LIMIT_NONCE; i++)
+		snprintf(hex + 2 * i, 3, "%02x", r->nonce[i]);
 	boot_id(boot, sizeof boot);
 	n = snprintf(text, RECORD_SIZE,
-	             "mountpoint %s\nsource %s\ncell %s\nboot %s\npid %ld\nsession %" PRIu64
+	             "mountpoint %s\nsource %s\nkey %s\ncell %s\nboot %s\npid %ld\nsession %" PRIu64
 	             "\nnonce %s\n",
-	             r->mountpoint, r->source, r->cell, boot, (long)getpid(), r->session, hex);
+	             r->mountpoint, r->source, r->key, r->cell, boot, (long)getpid(), r->session,
+	             hex);
 	if (n < 0 || n >= RECORD_SIZE)
 		rc = -ENAMETOOLONG;
-	else if (!one_line(r->source))
+	else if (!one_line(r->source) || !one_line(r->key))
 		rc = -EINVAL;
 	else
 		rc = file_write_at(file->fd, bytes_of(text), 0);
@@ -281,13 +266,14 @@ run_dir_leave(struct run_file *file)
 static bool
 record_read(const char *path, struct run_record *record, bool *alive)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	int fd = file_open(path, O_RDONLY | O_NOFOLLOW);
+	struct flock lock = whole_file(F_WRLCK);
 	bool ok;
 
 	if (fd < 0)
 		return false;
 	ok = record_load(fd, record) == 0 && record->mountpoint[0] == '/';
-	*alive = record_owned(fd);
+	*alive = fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
 	close(fd);
 	return ok;
 }
@@ -297,18 +283,9 @@ run_dir_read(const char *mountpoint, struct run_record *record, bool *alive)
 {
 	char directory[PATH_MAX - 32], path[PATH_MAX];
 
-	return directory_path(directory, sizeof directory) == 0 &&
-	       directory_check(directory) == 0 &&
+	return directory_find(directory, sizeof directory, directory_check) == 0 &&
 	       record_path(directory, mountpoint, path, sizeof path) == 0 &&
 	       record_read(path, record, alive) && !strcmp(record->mountpoint, mountpoint);
-}
-
-static bool
-is_record(const char *name)
-{
-	size_t n = strlen(name);
-
-	return n > 6 && !strcmp(name + n - 6, ".mount");
 }
 
 void
@@ -320,13 +297,16 @@ run_dir_each(bool (*each)(void *user, const struct run_record *record, bool aliv
 	bool alive, more = true;
 	DIR *d;
 
-	if (directory_path(directory, sizeof directory) < 0 || directory_check(directory) < 0)
+	if (directory_find(directory, sizeof directory, directory_check) < 0)
 		return;
 	d = opendir(directory);
 	record = malloc(sizeof *record);
 	while (d && record && more && (entry = readdir(d))) {
+		const size_t n = strlen(entry->d_name);
+
 		snprintf(path, sizeof path, "%s/%s", directory, entry->d_name);
-		if (is_record(entry->d_name) && record_read(path, record, &alive))
+		if (n > 6 && !strcmp(entry->d_name + n - 6, ".mount") &&
+		    record_read(path, record, &alive))
 			more = each(user, record, alive);
 	}
 	free(record);

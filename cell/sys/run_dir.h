@@ -2,7 +2,8 @@
  * that is killed leaves it behind. The next daemon on the mount point reads in it which session to
  * end, and lsctl reads which process serves a mount.
  *
- * The directory is /run/lsfs for root, else $XDG_RUNTIME_DIR/lsfs, else /tmp/lsfs-UID. Its mode is
+ * The directory is RUNSTATEDIR/lsfs for root, if it can be made there; else, and for other users,
+ * $XDG_RUNTIME_DIR/lsfs, or /tmp/lsfs-UID where that is not set. Its mode is
  * always 0700, since a record holds the nonce that proves the right to end a session. A record's
  * owner holds a lock on its file as long as the process lives. So neither a process that got the
  * recorded pid later nor a record from before a reboot is taken for a living owner. */
@@ -18,6 +19,7 @@
 struct run_record {
 	char mountpoint[PATH_MAX]; /* canonical */
 	char source[PATH_MAX];     /* canonical: the data directory or the cell file */
+	char key[PATH_MAX];        /* of the key file that the mount uses; empty: none */
 	char cell[LIMIT_CELL_NAME + 1];
 	char boot[40]; /* the kernel's boot id when the record was written */
 	pid_t pid;
@@ -37,7 +39,7 @@ int run_dir_make(char *path, size_t size);
 
 /* Takes ownership of the record of `mountpoint` (made if missing) and reads the record of an
  * earlier owner into *earlier (session 0: none). 0, -EBUSY when a living process owns it, or
- * another -errno. */
+ * another -errno, with the path that failed in file->path. */
 int run_dir_own(const char *mountpoint, struct run_file *file, struct run_record *earlier);
 /* Writes an owned record; pid and boot id are those of this process. 0 or -errno. */
 int run_dir_write(const struct run_file *file, const struct run_record *record);

@@ -8,6 +8,8 @@
  * A name without a file gives the right to nobody, and so does a file that is too long. */
 #include <stdlib.h>
 #include <string.h>
+
+#include "cell/base/principal.h"
 #include "cell/tree/internal.h"
 
 /* The lines of an ACL file, sorted; views into its contents. */
@@ -39,6 +41,22 @@ trimmed(struct bytes line)
 	return (struct bytes){line.data + from, to - from};
 }
 
+/* The next line of an ACL file, from *at on, with its end; its subject is empty in a line that
+ * names none. False at the end of the text. */
+static bool
+acl_next_line(struct bytes text, size_t *at, struct bytes *whole, struct bytes *subject)
+{
+	const size_t from = *at;
+	size_t end = from;
+
+	while (end < text.len && text.data[end] != '\n')
+		end++;
+	*at = end + (end < text.len);
+	*whole = (struct bytes){text.data + from, *at - from};
+	*subject = trimmed((struct bytes){text.data + from, end - from});
+	return *at > from;
+}
+
 static int
 compare(const void *a, const void *b)
 {
@@ -49,18 +67,14 @@ static struct acl_lines *
 parse(struct bytes text)
 {
 	struct acl_lines *lines = memory_zero(1, sizeof *lines);
+	struct bytes whole, subject;
+	size_t at = 0;
 
-	for (size_t at = 0; at < text.len && text.len <= LIMIT_ACL; at++) {
-		const size_t start = at;
-		struct bytes line;
-
-		while (at < text.len && text.data[at] != '\n')
-			at++;
-		line = trimmed((struct bytes){text.data + start, at - start});
-		if (line.len == 0)
+	while (text.len <= LIMIT_ACL && acl_next_line(text, &at, &whole, &subject)) {
+		if (subject.len == 0)
 			continue;
 		ARRAY_ROOM(lines->list, lines->n, lines->room);
-		lines->list[lines->n++] = line;
+		lines->list[lines->n++] = subject;
 	}
 	if (lines->n > 1)
 		qsort(lines->list, lines->n, sizeof *lines->list, compare);
@@ -126,14 +140,39 @@ acl_file(const struct tree *t, struct bytes name)
 	return file != NULL && file->kind == NODE_FILE ? file : NULL;
 }
 
+static const struct acl_lines *
+lines_of(struct node *file)
+{
+	if (file->acl_lines == NULL)
+		file->acl_lines = parse(file->contents);
+	return file->acl_lines;
+}
+
 static bool
 grants(struct node *file, const struct subject *who)
 {
-	if (file == NULL || file->kind != NODE_FILE)
-		return false;
-	if (file->acl_lines == NULL)
-		file->acl_lines = parse(file->contents);
-	return names_subject(file->acl_lines, who);
+	return file != NULL && file->kind == NODE_FILE && names_subject(lines_of(file), who);
+}
+
+/* True if the subject of a line is the principal, one of its users, or all of them. */
+static bool
+acl_line_names(struct bytes subject, struct bytes principal)
+{
+	return subject.len >= principal.len &&
+	       memcmp(subject.data, principal.data, principal.len) == 0 &&
+	       (subject.len == principal.len || subject.data[principal.len] == '/');
+}
+
+/* True if a line of the ACL file does. */
+static bool
+acl_names(struct node *file, struct bytes principal)
+{
+	const struct acl_lines *lines = file->kind == NODE_FILE ? lines_of(file) : NULL;
+
+	for (size_t i = 0; lines != NULL && i < lines->n; i++)
+		if (acl_line_names(lines->list[i], principal))
+			return true;
+	return false;
 }
 
 uint8_t
@@ -162,18 +201,20 @@ tree_rights(const struct tree *t, uint64_t node, const struct subject *who)
 enum rc
 apply_set_acl(struct execution *x, const struct op_set_acl *o, struct result_attr *r)
 {
-	struct node *n = node_find(x->tree, o->node);
+	struct node *n = node_find(x->tree, o->node), *file;
 
 	if (n == NULL)
 		return RC_STALE;
 	if (o->which >= ACL_NAMES || !name_valid(o->name))
 		return RC_INVAL;
 	/* No session would have the right, for ever if it is the one to change. */
-	if (acl_file(x->tree, o->name) == NULL)
+	if ((file = acl_file(x->tree, o->name)) == NULL)
 		return RC_NOENT;
+	if (file->ephemeral && (n->number == NODE_ROOT || n->number == NODE_ACL))
+		return RC_BUSY;
 	node_set_acl(n, o->which, o->name);
 	n->acl_generation++;
-	dirty_node(x->tree, n);
+	node_changed(x->tree, n, x->stamp_ns);
 	apply_note_node(x, TREE_NODE_CHANGED, n);
 	node_attr(x->tree, n, &x->who, &r->attr);
 	return RC_OK;
@@ -189,6 +230,20 @@ tree_is_admin(const struct tree *t, struct bytes principal)
 }
 
 bool
+acl_is_operator(const struct tree *t, const struct subject *who)
+{
+	return grants(acl_file(t, bytes_of("admin")), who);
+}
+
+bool
+tree_may_last(const struct tree *t, struct bytes principal)
+{
+	return tree_is_admin(t, principal) || (principal_named(t, principal) != NULL &&
+	                                       grants(acl_file(t, bytes_of("lasting")),
+	                                              &(struct subject){.principal = principal}));
+}
+
+bool
 acl_is_admin_file(const struct node *n)
 {
 	return n->number == NODE_ACL_ADMIN;
@@ -198,6 +253,26 @@ bool
 acl_is_file(const struct node *n)
 {
 	return n->kind == NODE_FILE && n->parent_number == NODE_ACL;
+}
+
+static bool
+names_file(const struct node *n, const struct node *file)
+{
+	for (unsigned i = 0; i < ACL_NAMES; i++)
+		if (bytes_equal(n->acl[i], file->name))
+			return true;
+	return false;
+}
+
+/* Without /acl or administrators no principal could be given any right again; without the file of a
+ * name that the root or /acl has, hardly anybody could do anything. */
+bool
+acl_is_needed(const struct tree *t, const struct node *n)
+{
+	/* All new nodes inherit the name from the root, or all new ACL files. */
+	return n->number == NODE_ACL || acl_is_admin_file(n) ||
+	       (acl_is_file(n) &&
+	        (names_file(node_find(t, NODE_ROOT), n) || names_file(node_find(t, NODE_ACL), n)));
 }
 
 /* True if the lines name a principal that there is, other than `without`. */
@@ -242,4 +317,81 @@ acl_has_administrator(const struct tree *t, const struct principal *without)
 	found = has_principal(t, lines, without);
 	lines_free(lines);
 	return found;
+}
+
+/* ---- acl purge ----
+ *
+ * A name is taken out of the ACL files: a principal that gets it later is somebody else, and has no
+ * right by them. A command changes a few files, so that it stays small. */
+
+enum { PURGED_MOST = 64 };
+
+/* The next ACL file behind `n` (NULL: the first one) that names the principal. */
+static struct node *
+next_naming(const struct tree *t, struct node *n, struct bytes principal)
+{
+	const struct node *acl = node_find(t, NODE_ACL);
+
+	if (n != NULL)
+		n = RB_NEXT(children, , n);
+	else if (acl != NULL)
+		n = RB_MIN(children, (struct children *)&acl->children);
+	while (n != NULL && !acl_names(n, principal))
+		n = RB_NEXT(children, , n);
+	return n;
+}
+
+void
+acl_purge_changes(const struct tree *t, struct bytes principal, struct footprint *f)
+{
+	struct node *n = NULL;
+
+	if (principal_named(t, principal) != NULL)
+		return;
+	while (f->n < PURGED_MOST && (n = next_naming(t, n, principal)) != NULL)
+		footprint_add(f, n->number);
+	footprint_add_rights(f, t);
+}
+
+/* Comments stay, but for those in the lines that go. */
+static struct bytes
+without(struct bytes text, struct bytes principal)
+{
+	struct buffer rest = BUFFER(LIMIT_ACL);
+	struct bytes whole, subject;
+	size_t at = 0;
+
+	while (acl_next_line(text, &at, &whole, &subject))
+		if (!acl_line_names(subject, principal))
+			buffer_put_bytes(&rest, whole);
+	must(!rest.failed);
+	return buffer_take(&rest);
+}
+
+enum rc
+apply_purge_name(struct execution *x, const struct op_purge_name *o)
+{
+	struct node *n = NULL;
+
+	if (!principal_name_valid(o->name))
+		return RC_INVAL;
+	if (principal_named(x->tree, o->name) != NULL)
+		return RC_EXIST;
+	for (size_t i = 0; i < PURGED_MOST; i++) {
+		n = next_naming(x->tree, n, o->name);
+		if (n == NULL)
+			return RC_OK;
+		contents_replace(x, n, without(n->contents, o->name));
+	}
+	return RC_OK;
+}
+
+struct bytes
+tree_acl_naming(const struct tree *t, struct bytes principal, struct bytes after)
+{
+	const struct node *acl = node_find(t, NODE_ACL);
+	struct node *n = after.len == 0 || acl == NULL ? NULL : node_child(acl, after);
+
+	n = next_naming(t, n, principal);
+	return n == NULL ? (struct bytes){0} : n->name;
 }

@@ -3,55 +3,6 @@
 #include "cell/base/checksum.h"
 #include "cell/tree/internal.h"
 
-struct tree_note *
-apply_note(struct execution *x, enum tree_note_kind kind, uint64_t node)
-{
-	struct tree_outcome *out = x->out;
-	struct tree_note *n;
-
-	ARRAY_ROOM(out->notes, out->notes_n, out->notes_room);
-	n = &out->notes[out->notes_n++];
-	*n = (struct tree_note){.kind = kind, .node = node};
-	return n;
-}
-
-struct tree_note *
-apply_note_node(struct execution *x, enum tree_note_kind kind, const struct node *n)
-{
-	struct tree_note *note = apply_note(x, kind, n->number);
-
-	note->parent = n->parent_number;
-	note->name = bytes_copy(n->name);
-	return note;
-}
-
-static void
-notes_clear(struct tree_outcome *out)
-{
-	for (size_t i = 0; i < out->notes_n; i++)
-		free((void *)out->notes[i].name.data);
-	out->notes_n = 0;
-}
-
-static void
-outcome_clear(struct tree_outcome *out)
-{
-	notes_clear(out);
-	out->answers_n = 0;
-	out->results.limit = LIMIT_FRAME;
-	buffer_reset(&out->results);
-}
-
-void
-tree_outcome_free(struct tree_outcome *out)
-{
-	notes_clear(out);
-	free(out->answers);
-	free(out->notes);
-	buffer_free(&out->results);
-	*out = (struct tree_outcome){0};
-}
-
 static enum rc
 decide_for_session(struct execution *x, const struct op *op, struct result *r)
 {
@@ -115,6 +66,8 @@ decide_for_master(struct execution *x, const struct op *op, struct result *r)
 		return apply_add_principal(x, &op->add_principal);
 	case OP_remove_principal:
 		return apply_remove_principal(x, &op->remove_principal);
+	case OP_purge_name:
+		return apply_purge_name(x, &op->purge_name);
 	case OP_rekey_principal:
 		return apply_rekey_principal(x, &op->rekey_principal);
 	case OP_rotate_key:
@@ -143,7 +96,7 @@ decide(struct execution *x, const struct tree_command *c, struct result *r)
 		return RC_OLD_EPOCH;
 	if (!permission_given(x->tree, &x->requester, &x->who, &c->op))
 		return RC_ACCES;
-	if (!changes_are_declared(x->tree, c))
+	if (!changes_are_declared(x))
 		return RC_AGAIN;
 	if (c->class != OP_CLASS_MASTER)
 		return decide_for_session(x, &c->op, r);
@@ -194,13 +147,6 @@ answer_again(struct execution *x, const struct cached_reply *cached)
 	must(!x->out->results.failed);
 }
 
-/* The acquisition that the requester relies on is not held any more. */
-static bool
-is_guarded_off(const struct tree *t, const struct command *c)
-{
-	return c->guard.node != 0 && tree_guard_stale(t, &c->guard) != NULL;
-}
-
 static void
 apply_command(struct execution *x, const struct tree_command *decoded)
 {
@@ -235,7 +181,10 @@ apply_command(struct execution *x, const struct tree_command *decoded)
 	}
 	memset(&result, 0, sizeof result);
 	result.kind = decoded->result;
-	rc = is_guarded_off(x->tree, c) ? RC_GUARD : decide(x, decoded, &result);
+	/* The acquisition that the requester relies on is not held any more. */
+	rc = RC_GUARD;
+	if (c->guard.node == 0 || tree_guard_stale(x->tree, &c->guard) == NULL)
+		rc = decide(x, decoded, &result);
 	answer(x, c, op, rc, &result);
 }
 

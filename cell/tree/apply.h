@@ -43,6 +43,8 @@ struct execution {
 	size_t ended;               /* pieces that the command took away from an ended session */
 };
 
+/* Empties the outcome, for the next entry. */
+void outcome_clear(struct tree_outcome *out);
 /* A new note in the outcome; valid until the next one. */
 struct tree_note *apply_note(struct execution *x, enum tree_note_kind kind, uint64_t node);
 
@@ -110,6 +112,8 @@ enum rc apply_set_members(struct execution *x, const struct op_set_members *o);
 enum rc apply_add_principal(struct execution *x, const struct op_add_principal *o);
 /* Removes a principal. */
 enum rc apply_remove_principal(struct execution *x, const struct op_remove_principal *o);
+/* Takes the name, with its users, out of the next ACL files that have it. */
+enum rc apply_purge_name(struct execution *x, const struct op_purge_name *o);
 /* Gives an administrator another key. */
 enum rc apply_rekey_principal(struct execution *x, const struct op_rekey_principal *o);
 /* Begins the use of another signing key. */

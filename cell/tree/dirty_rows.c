@@ -169,6 +169,7 @@ row_of_nodes(const struct tree *t, const struct dirty_row *of, struct row *row)
 	NUMBER(nodes, ephemeral, n->ephemeral);
 	NUMBER(nodes, creator, n->creator == NULL ? 0 : n->creator->id);
 	NUMBER(nodes, mtime_ns, n->mtime_ns);
+	NUMBER(nodes, ctime_ns, n->ctime_ns);
 	NUMBER(nodes, content_generation, n->content_generation);
 	NUMBER(nodes, lock_generation, n->lock_generation);
 	NUMBER(nodes, acl_generation, n->acl_generation);
@@ -363,19 +364,6 @@ static const int keys_of[ROW_TABLES] = {
 #undef X
 };
 
-/* The row, as a view of the state. */
-static void
-add_row(const struct tree *t, const struct dirty_row *c, struct row_list *to)
-{
-	struct row *row;
-
-	ARRAY_ROOM(to->rows, to->n, to->room);
-	row = &to->rows[to->n++];
-	row->deleted = !show(t, c, row);
-	for (int i = 0; row->deleted && i < keys_of[c->table]; i++)
-		row->values[i].number = (int64_t)c->key[i];
-}
-
 void
 tree_dirty_rows(struct tree *t, struct row_list *to)
 {
@@ -385,8 +373,16 @@ tree_dirty_rows(struct tree *t, struct row_list *to)
 	if (t->dirty.saved == t->position.applied)
 		return;
 	changed(t, ROWS_meta, 0, 0, 0);
-	RB_FOREACH(c, dirty_rows, &t->dirty.rows)
-		add_row(t, c, to);
+	RB_FOREACH(c, dirty_rows, &t->dirty.rows) {
+		/* The row, as a view of the state. */
+		struct row *row;
+
+		ARRAY_ROOM(to->rows, to->n, to->room);
+		row = &to->rows[to->n++];
+		row->deleted = !show(t, c, row);
+		for (int i = 0; row->deleted && i < keys_of[c->table]; i++)
+			row->values[i].number = (int64_t)c->key[i];
+	}
 	dirty_rows_forget(t);
 	t->dirty.saved = t->position.applied;
 	row_list_own(to, first);

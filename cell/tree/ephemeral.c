@@ -109,12 +109,6 @@ close_one(struct execution *x, struct opener *o)
 		delete_node(x, n);
 }
 
-static bool
-close_allowed(const struct execution *x, const struct opener *o)
-{
-	return o->node->openers_n > 1 || changes_allow_deletion(x, o->node);
-}
-
 /* Nodes that the command has not declared stay for the next part. */
 void
 ephemeral_end_session(struct execution *x, struct session *s, size_t most)
@@ -123,7 +117,7 @@ ephemeral_end_session(struct execution *x, struct session *s, size_t most)
 	struct node *directory;
 
 	while (x->ended < most && (o = RB_MIN(session_openers, &s->openers)) != NULL &&
-	       close_allowed(x, o))
+	       (o->node->openers_n > 1 || changes_allow_deletion(x, o->node)))
 		close_one(x, o);
 	while (x->ended < most &&
 	       (directory = RB_MIN(session_directories, &s->directories)) != NULL &&
@@ -132,51 +126,6 @@ ephemeral_end_session(struct execution *x, struct session *s, size_t most)
 }
 
 /* ---- a permanent file becomes ephemeral ---- */
-
-static bool
-is_only_session(const struct tree *t, const struct session *s)
-{
-	struct principal_sessions *live = (struct principal_sessions *)&t->sessions.by_principal;
-
-	return RB_MIN(principal_sessions, live) == s && RB_MAX(principal_sessions, live) == s;
-}
-
-bool
-tree_openers_matter(const struct tree *t, uint64_t session, uint64_t node)
-{
-	const struct session *s = session_live(t, session);
-	const struct node *n = node_find(t, node);
-
-	return s != NULL && !is_only_session(t, s) && n != NULL && n->kind == NODE_FILE &&
-	       !n->ephemeral;
-}
-
-bool
-tree_opened_after(const struct tree *t, uint64_t session, uint64_t after, uint64_t *opened)
-{
-	const struct session *s = session_live(t, session);
-	struct opener key = {.opened = after + 1};
-	const struct opener *o =
-	    s == NULL ? NULL
-	              : RB_NFIND(session_openers, (struct session_openers *)&s->openers, &key);
-
-	if (o != NULL)
-		*opened = o->opened;
-	return o != NULL;
-}
-
-/* The master has counted these sessions; one that has ended since has nothing open. */
-static void
-add_counted(struct execution *x, struct node *n, const struct wire_list *openers)
-{
-	struct cursor at = cursor_of(openers->packed);
-	struct session_key key;
-	struct session *s;
-
-	while (wire_next_session_key(&at, &key))
-		if ((s = session_live(x->tree, key.session)) != NULL)
-			opener_add(x->tree, n, s);
-}
 
 enum rc
 apply_make_ephemeral(struct execution *x, const struct op_make_ephemeral *o, struct result_attr *r)
@@ -191,14 +140,13 @@ apply_make_ephemeral(struct execution *x, const struct op_make_ephemeral *o, str
 		return RC_ISDIR;
 	if (!n->ephemeral && acl_is_file(n))
 		return RC_BUSY;
-	if (!opener_allowed(n, x->session) || o->openers.count >= LIMIT_OPENERS)
+	if (!opener_allowed(n, x->session))
 		return RC_FULL;
 	if (!n->ephemeral) {
 		n->ephemeral = true;
-		add_counted(x, n, &o->openers);
+		node_changed(x->tree, n, x->stamp_ns);
 	}
 	opener_add(x->tree, n, x->session);
-	dirty_node(x->tree, n);
 	apply_note_node(x, TREE_NODE_CHANGED, n);
 	node_attr(x->tree, n, &x->who, &r->attr);
 	return RC_OK;

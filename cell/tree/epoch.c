@@ -22,7 +22,7 @@ make_acl_file(struct execution *x, struct node *acl, const char *name, const cha
 	struct node *n = node_add(x->tree, acl, bytes_of(name), NODE_FILE, x->stamp_ns);
 
 	set_acls(n, "everyone", "admin", "admin");
-	node_set_contents(x->tree, n, bytes_copy(bytes_of(text)));
+	node_set_contents(x->tree, n, bytes_copy(bytes_of(text)), x->stamp_ns);
 	return n;
 }
 

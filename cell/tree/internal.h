@@ -14,26 +14,208 @@
 
 #include <bsd/sys/queue.h>
 #include <bsd/sys/tree.h>
+#include <stdint.h>
+#include "cell/base/setting.h"
+#include "cell/tree/rows.h"
 #include "cell/base/memory.h"
 #include "cell/base/must.h"
 #include "cell/tree/apply.h"
-#include "cell/tree/dirty_rows.h"
-#include "cell/tree/ephemeral.h"
-#include "cell/tree/epoch.h"
-#include "cell/tree/load.h"
-#include "cell/tree/lock_delay.h"
-#include "cell/tree/lock_table.h"
-#include "cell/tree/member_table.h"
-#include "cell/tree/node.h"
-#include "cell/tree/principal_table.h"
-#include "cell/tree/removed.h"
-#include "cell/tree/reply_cache.h"
 #include "cell/tree/session_table.h"
-#include "cell/tree/settings.h"
+#include "cell/tree/lock_table.h"
+#include "cell/tree/node.h"
 #include "cell/tree/signing.h"
-#include "cell/tree/slice.h"
 #include "cell/tree/tree.h"
 #include "cell/wire/codec.h"
+
+struct tree;
+struct cached_reply;
+struct node;
+struct session;
+
+/* ---- epoch.c ----
+ *
+ * Epochs: each master begins one before it serves. */
+
+struct epochs {
+	uint64_t current;      /* 0: none has begun */
+	uint64_t settled;      /* the last one whose barrier has fallen */
+	uint64_t first_number; /* the next instance number when the current one began */
+};
+
+/* Leaves out as many epochs. */
+void epoch_skip(struct tree *t, uint64_t epochs);
+
+/* ---- member_table.c ----
+ *
+ * The members of the cell: a list that one command replaces as a whole, by at most one voter at a
+ * time, so that the majorities of a list and of the next one share a voter. A removed member stays
+ * in the list for a while, so that it learns of it. */
+
+struct member_row {
+	struct member member; /* owns its texts */
+	uint64_t since;       /* log index of the list that gave it its role */
+};
+
+struct member_table {
+	struct member_row *rows; /* by id */
+	size_t n, room;
+	uint64_t version; /* index of the entry that made the list */
+};
+
+/* The row of this id; NULL when there is none. */
+struct member_row *member_row_find(const struct tree *t, uint8_t id);
+/* Adds a copy of the member, whose id is not in the list. */
+void member_row_add(struct tree *t, const struct member *m, uint64_t since);
+/* True if the member makes sense by itself. */
+bool member_table_sound(const struct member *m);
+/* Takes a new cell's first list; RC_INVAL when it cannot be one. */
+enum rc member_table_begin(struct execution *x, struct wire_list list);
+/* There is no list, until an epoch brings a new first one. */
+void member_table_clear(struct tree *t);
+/* Frees the table. */
+void member_table_free(struct tree *t);
+
+/* ---- principal_table.c ----
+ *
+ * The principals of the cell: names with the public keys that prove them. Their rows are replicated
+ * like everything else. A principal that was removed and added again is a different one, with a
+ * generation of its own: sessions and connections of the former inherit nothing. */
+
+struct principal {
+	RB_ENTRY(principal) by_generation, by_name, by_key;
+	uint64_t generation;    /* index of the log entry that added it; each adds one at most */
+	struct bytes name, key; /* owned; an empty key: of the administrator of a cell in one
+	                         * process, whose only client needs none */
+};
+
+RB_HEAD(principal_generations, principal);
+RB_HEAD(principal_names, principal);
+RB_HEAD(principal_keys, principal);
+
+struct principal_table {
+	struct principal_generations by_generation;
+	struct principal_names by_name;
+	struct principal_keys by_key; /* those that have one */
+	size_t n;
+};
+
+/* The principal of this generation; NULL when there is none. */
+struct principal *principal_find(const struct tree *t, uint64_t generation);
+/* The principal of this name; NULL when there is none. */
+struct principal *principal_named(const struct tree *t, struct bytes name);
+/* The principal that has this key; NULL when there is none. */
+struct principal *principal_of_key(const struct tree *t, struct bytes key);
+/* True if a principal's row can have this name and this key: one of 32 bytes, or none. */
+bool principal_sound(struct bytes name, struct bytes key);
+/* A new principal, whose name and key no other one has; both are copied. */
+void principal_add(struct tree *t, uint64_t generation, struct bytes name, struct bytes key);
+/* True if this can be the key of the principal `admin`: no other one has it. */
+bool principal_table_may_begin(const struct tree *t, struct bytes admin_key);
+/* The administrator of a new cell, or of one that was restored, gets this key: its key file was
+ * made with the cell file. */
+void principal_table_begin(struct execution *x, struct bytes admin_key);
+/* Frees the table. */
+void principal_table_free(struct tree *t);
+
+/* ---- settings.c ----
+ *
+ * The settings of the cell. A promised length that is lowered still counts as the longest until the
+ * master records that all promises of it have ended: a master that begins in between waits so
+ * long. A length that the master promises for a while, without its being set, counts likewise. */
+
+/* The length of a setting that may still be promised. */
+struct lowered {
+	uint64_t longest;
+	uint64_t since; /* log index of the lowering, or of the last lengthening; 0: it is the
+	                 * value in force */
+};
+
+struct tree_settings {
+	struct settings in_force; /* all given */
+	struct lowered lowered[SETTING_CODES];
+};
+
+/* Sets the values of a new cell; 0: the default. */
+void settings_begin(struct tree *t, const struct settings *first);
+/* Reads a new cell's first settings; RC_INVAL when a cell cannot have them. */
+enum rc settings_read(struct wire_list list, struct settings *first);
+
+/* ---- slice.c ----
+ *
+ * Digests through the log: replicas that applied the same entries must agree not only in what they
+ * answered (tree_digest), but in what they hold. A slice of the nodes is compared at a time, so
+ * that it costs the same however large the tree is. */
+
+struct slices {
+	uint64_t behind; /* the next slice begins behind this node */
+};
+
+/* ---- dirty_rows.c ----
+ *
+ * The rows that have changed since they were last handed out. The row itself, or that it is gone,
+ * is noted when rows are asked for: so an object that changed a thousand times is written once. An
+ * object of the tables that every command changes is noted with its key; each of these is noted as
+ * gone before it is freed. Objects of other tables are looked up. */
+
+struct dirty_row {
+	RB_ENTRY(dirty_row) in_tree; /* by table and key */
+	enum row_table table;
+	uint64_t key[3];
+	const void *object; /* a node, session or cached reply; NULL: it is looked up */
+	bool gone;
+};
+
+RB_HEAD(dirty_rows, dirty_row);
+
+struct dirty {
+	struct dirty_rows rows;
+	size_t n;
+	uint64_t saved; /* applied index in the rows that were handed out last */
+};
+
+/* The row of the node has changed, */
+void dirty_node(struct tree *t, const struct node *n);
+/* that of the session, */
+void dirty_session(struct tree *t, const struct session *s);
+/* that of the session's result. */
+void dirty_result(struct tree *t, uint64_t session, const struct cached_reply *k);
+/* The node is going, and its number is never used again; */
+void dirty_node_gone(struct tree *t, uint64_t node);
+/* the session; */
+void dirty_session_gone(struct tree *t, uint64_t session);
+/* the session's result. */
+void dirty_result_gone(struct tree *t, uint64_t session, uint64_t number);
+/* The row of this key has changed, or is gone: of openers, */
+void dirty_opener(struct tree *t, uint64_t session, uint64_t opened);
+/* of locks, */
+void dirty_lock(struct tree *t, uint64_t node);
+/* of holders, */
+void dirty_holder(struct tree *t, uint64_t node, uint64_t session, uint64_t owner);
+/* of members, */
+void dirty_member(struct tree *t, uint8_t id);
+/* of settings, */
+void dirty_setting(struct tree *t, uint8_t code);
+/* of principals. */
+void dirty_principal(struct tree *t, uint64_t generation);
+/* of the signing keys. */
+void dirty_signing_keys(struct tree *t);
+/* No row is dirty. */
+void dirty_rows_forget(struct tree *t);
+/* The row as it is now; false when there is none of this key. Its texts are views. */
+bool dirty_rows_show(const struct tree *t, enum row_table table, const uint64_t key[3],
+                     struct row *row);
+
+/* ---- load.c ----
+ *
+ * Loading a tree from its rows. */
+
+struct loading {
+	struct row_list rows; /* that refer to other rows, until tree_load_done */
+	bool meta;            /* the row of the table meta was loaded, */
+	uint64_t bytes;       /* and counts this number of bytes */
+};
+
+/* ---- the tree ---- */
 
 struct tree {
 	char *cell;
@@ -54,7 +236,7 @@ struct tree {
 	struct loading loading;
 };
 
-/* ---- name.c ---- */
+/* ---- node.c: names ---- */
 
 /* RC_OK if a node of this name may be created in `directory`, else the rule that the name
  * violates. */
@@ -74,12 +256,26 @@ size_t name_path_length(const struct node *n);
 uint8_t acl_rights(const struct tree *t, const struct node *n, const struct subject *who);
 /* The contents of the file change, or it goes. */
 void acl_forget_lines(struct node *n);
+/* True if /acl/admin names the subject. */
+bool acl_is_operator(const struct tree *t, const struct subject *who);
 /* True if the node is /acl/admin, which has to stay where it is; */
 bool acl_is_admin_file(const struct node *n);
 /* true if it is a file in /acl, from which rights depend; */
 bool acl_is_file(const struct node *n);
+/* true if it may be neither deleted nor renamed; */
+bool acl_is_needed(const struct tree *t, const struct node *n);
 /* and true if the node may have these contents: an administrator is left. */
 bool acl_allows_contents(const struct tree *t, const struct node *n, struct bytes contents);
+
+/* ---- node_commands.c: contents ---- */
+
+/* The file gets its next version, a heap block that is taken over. */
+void contents_replace(struct execution *x, struct node *n, struct bytes contents);
+
+/* ---- acl.c: a removed name ---- */
+
+/* Adds what purge_name changes. */
+void acl_purge_changes(const struct tree *t, struct bytes principal, struct footprint *f);
 
 /* ---- permission.c ---- */
 
@@ -93,15 +289,13 @@ bool permission_given(const struct tree *t, const struct requester *requester,
 enum rc children_list(const struct tree *t, const struct node *n, const struct op_get_listing *o,
                       const struct subject *who, struct result_listing *r, struct buffer *packed);
 
-/* ---- footprint.c, changes.c ---- */
+/* ---- footprint.c ---- */
 
-/* Adds the keys that the deletion of the node changes: those of the ephemeral directories above it
- * that are empty then, and of the directory that is left. */
-void footprint_add_deletion(struct footprint *f, const struct node *n);
 /* Adds the key of all rights, if keys of /acl or of a file in it are there. */
 void footprint_add_rights(struct footprint *f, const struct tree *t);
-/* True if the command, which is permitted, changes only what it has declared to change. */
-bool changes_are_declared(const struct tree *t, const struct tree_command *c);
+/* True if the command that is executed, which is permitted, changes only what it has declared to
+ * change. */
+bool changes_are_declared(const struct execution *x);
 /* True if the command that is executed may delete the node with the session that it ends: a bounded
  * one takes away no more than it declares. */
 bool changes_allow_deletion(const struct execution *x, const struct node *n);
@@ -111,14 +305,22 @@ bool changes_allow_deletion(const struct execution *x, const struct node *n);
 /* True if /acl/admin names a principal that there is, other than `without` (NULL: any). */
 bool acl_has_administrator(const struct tree *t, const struct principal *without);
 
-/* ---- quota.c ---- */
+/* ---- node_commands.c: quota ---- */
 
 /* True if the quota allows one more node. */
 bool quota_allows_node(const struct tree *t);
 /* True if contents may become so much longer. */
 bool quota_allows_bytes(const struct tree *t, size_t more);
 
-/* ---- delete.c ---- */
+/* ---- lock_view.c ---- */
+
+/* True if the node must keep its name for its lock's sake: a session other than this one holds the
+ * lock, or its lock-delay runs, which a node that is created again would not have. Operators may
+ * take it away all the same. */
+bool lock_keeps_node(const struct tree *t, const struct node *n, uint64_t session,
+                     const struct subject *who);
+
+/* ---- node_commands.c: delete ---- */
 
 /* Deletes a childless node with its lock and openers, and the ephemeral directories above it whose
  * last child is deleted with it. */

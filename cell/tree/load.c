@@ -63,6 +63,7 @@ load_node(struct tree *t, const struct row *row)
 	n->kind = (enum node_kind)NUMBER(nodes, kind);
 	n->ephemeral = NUMBER(nodes, ephemeral) != 0;
 	n->mtime_ns = SIGNED(nodes, mtime_ns);
+	n->ctime_ns = SIGNED(nodes, ctime_ns);
 	n->content_generation = NUMBER(nodes, content_generation);
 	n->lock_generation = NUMBER(nodes, lock_generation);
 	n->acl_generation = NUMBER(nodes, acl_generation);
@@ -382,20 +383,14 @@ link_rows(struct tree *t, char *why, size_t why_size)
 	return RC_OK;
 }
 
-static bool
-is_empty(const struct tree *t)
-{
-	return !t->loading.meta && t->nodes.n == 0 && t->sessions.n == 0 && t->members.n == 0 &&
-	       t->principals.n == 0 && t->signing.since == 0 && t->loading.rows.n == 0;
-}
-
 enum rc
 tree_load_done(struct tree *t, char *why, size_t why_size)
 {
 	const char *broken;
 	enum rc rc;
 
-	if (is_empty(t))
+	if (!t->loading.meta && t->nodes.n == 0 && t->sessions.n == 0 && t->members.n == 0 &&
+	    t->principals.n == 0 && t->signing.since == 0 && t->loading.rows.n == 0)
 		return RC_OK;
 	if (!t->loading.meta)
 		return corrupt(why, why_size, "the row of meta is missing");

@@ -1,6 +1,6 @@
 /* There is no clock here: a delay stands until a delay_over names it. The delay of an exclusive
  * holder stands against all acquisitions, that of a shared holder against exclusive ones only. When
- * several shared holders expire one after the other the delay begins anew each time, with the
+ * several shared holders expire one after the other the delay begins again each time, with the
  * largest length of all. */
 #include "cell/tree/internal.h"
 
@@ -9,18 +9,6 @@ lock_delay_blocks(const struct lock *l, enum lock_mode mode)
 {
 	return l->delay.mode == LOCK_EXCLUSIVE ||
 	       (l->delay.mode == LOCK_SHARED && mode == LOCK_EXCLUSIVE);
-}
-
-/* The delay of a shared lock is the largest that any of its holders asked for. */
-static int64_t
-largest_delay(const struct lock *l)
-{
-	int64_t standing = l->delay.mode != LOCK_NONE ? l->delay.seconds : 0;
-	int64_t largest = LIMIT_LOCK_DELAY_S;
-
-	while (largest > standing && l->delays[largest] == 0)
-		largest--;
-	return largest;
 }
 
 static void
@@ -45,8 +33,12 @@ void
 lock_delay_begin(struct execution *x, const struct holder *h)
 {
 	struct lock *l = h->lock;
-	int64_t seconds = largest_delay(l);
+	int64_t standing = l->delay.mode != LOCK_NONE ? l->delay.seconds : 0;
+	int64_t seconds = LIMIT_LOCK_DELAY_S;
 
+	/* The delay of a shared lock is the largest that any of its holders asked for. */
+	while (seconds > standing && l->delays[seconds] == 0)
+		seconds--;
 	if (seconds == 0)
 		return;
 	lock_delay_set(x->tree, l,
@@ -83,7 +75,7 @@ apply_set_lock_delay(struct execution *x, const struct op_set_lock_delay *o, str
 	if (o->seconds < -1 || o->seconds > LIMIT_LOCK_DELAY_S)
 		return RC_RANGE;
 	n->lock_delay_s = o->seconds;
-	dirty_node(x->tree, n);
+	node_changed(x->tree, n, x->stamp_ns);
 	apply_note_node(x, TREE_NODE_CHANGED, n);
 	node_attr(x->tree, n, &x->who, &r->attr);
 	return RC_OK;

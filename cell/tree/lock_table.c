@@ -129,7 +129,8 @@ holder_set_delay(struct holder *h, int64_t seconds)
 	h->delay_s = seconds;
 }
 
-void
+/* Takes the holder out; a lock that then is free, without a delay, is freed, too. */
+static void
 holder_remove(struct tree *t, struct holder *h)
 {
 	struct lock *l = h->lock;
@@ -161,13 +162,6 @@ in_the_way(const struct lock *l, const struct holder *own, enum lock_mode mode)
 	if (own != NULL)
 		return false;
 	return lock_mode_of(l) == LOCK_EXCLUSIVE || l->holders_n >= LIMIT_HOLDERS;
-}
-
-static bool
-delay_in_range(const struct acquire *a)
-{
-	return a->delay_s >= -1 && a->delay_s <= LIMIT_LOCK_DELAY_S && a->default_delay_s >= 0 &&
-	       a->default_delay_s <= LIMIT_LOCK_DELAY_S;
 }
 
 static int64_t
@@ -247,7 +241,8 @@ acquire_check(const struct node *n, const struct acquire *a)
 {
 	if (a->mode != LOCK_SHARED && a->mode != LOCK_EXCLUSIVE)
 		return RC_INVAL;
-	if (!delay_in_range(a))
+	if (a->delay_s < -1 || a->delay_s > LIMIT_LOCK_DELAY_S || a->default_delay_s < 0 ||
+	    a->default_delay_s > LIMIT_LOCK_DELAY_S)
 		return RC_RANGE;
 	return n == NULL ? RC_STALE : RC_OK;
 }
@@ -374,6 +369,8 @@ apply_release(struct execution *x, const struct op_release *o)
 
 	if (x->session == NULL)
 		return RC_NO_SESSION;
+	if (node_find(x->tree, o->node) == NULL)
+		return RC_STALE;
 	if ((h = holder_by(x, o->node, o->owner, o->acquisition)) != NULL)
 		release(x, h);
 	return RC_OK;
@@ -381,7 +378,7 @@ apply_release(struct execution *x, const struct op_release *o)
 
 /* The holder is again as the conversion found it, generation and fence included. When that was
  * exclusive and other holders have joined since, or have left a delay, it stays shared: no holder
- * loses its lock. When they have come and gone it is exclusive anew, with a generation and a fence
+ * loses its lock. When they have come and gone it is exclusive again, with a generation and a fence
  * greater than theirs. */
 static void
 revert(struct execution *x, struct holder *h)

@@ -1,15 +1,47 @@
-/* Locks (Chubby, section 2.4): every node is one, held by one owner as exclusive or by many as
- * shared. */
+/* Locks, their holders, and lock-delays. */
 #ifndef LSFS_TREE_LOCK_TABLE_H
 #define LSFS_TREE_LOCK_TABLE_H
 
 #include <bsd/sys/queue.h>
 #include <bsd/sys/tree.h>
-#include "cell/tree/apply.h"
-#include "cell/tree/lock_delay.h"
 
+#include "cell/tree/apply.h"
+
+struct holder;
+struct lock;
 struct node;
 struct session;
+
+/* ---- lock_delay.c ----
+ *
+ * Lock-delay (Chubby, section 2.4): a lock whose holder's session expired stays closed for a while,
+ * so that messages which the holder had sent before do not meet the next holder's work. */
+
+struct lock_delay {
+	enum lock_mode mode; /* of the holder that left the delay; LOCK_NONE: none stands */
+	uint64_t began;      /* log index of the command that began it */
+	uint64_t generation; /* lock generation at that time */
+	int64_t seconds;
+};
+
+RB_HEAD(delayed_locks, lock);
+RB_PROTOTYPE(delayed_locks, lock, in_delayed, )
+
+struct lock_delays {
+	struct delayed_locks by_node;
+};
+
+/* True if a delay stands against taking the lock in this mode. */
+bool lock_delay_blocks(const struct lock *l, enum lock_mode mode);
+/* Sets the delay that stands; of mode LOCK_NONE: none. */
+void lock_delay_set(struct tree *t, struct lock *l, struct lock_delay delay);
+/* `h`, which is about to be removed, leaves a delay behind. */
+void lock_delay_begin(struct execution *x, const struct holder *h);
+
+/* ---- lock_table.c ----
+ *
+ * Locks (Chubby, section 2.4): every node is one, held by one owner as exclusive or by many as
+ * shared. */
 
 /* A lock that is held or delayed. */
 struct lock {
@@ -63,8 +95,6 @@ struct holder *holder_add(struct tree *t, struct lock *l, struct session *s, uin
                           uint64_t place);
 /* Sets the holder's lock-delay. */
 void holder_set_delay(struct holder *h, int64_t seconds);
-/* Takes the holder out; a lock that then is free, without a delay, is freed, too. */
-void holder_remove(struct tree *t, struct holder *h);
 /* The node's lock, made if there is none. */
 struct lock *lock_of(struct tree *t, struct node *n);
 /* Frees the lock if no holder and no delay is left. */

@@ -1,5 +1,5 @@
-/* Questions of the master about locks: which are held, and how many holders a command would leave.
- */
+/* Questions about locks: which are held, how many holders a command would leave, and whether a lock
+ * stands against the end of its node. */
 #include "cell/tree/internal.h"
 
 size_t
@@ -46,6 +46,27 @@ tree_lock_kept(const struct tree *t, uint64_t node)
 
 	return n != NULL && (n->kept_epoch == t->epochs.current ||
 	                     (n->lock != NULL && n->lock->epoch < t->epochs.current));
+}
+
+/* ---- what a lock keeps ---- */
+
+static bool
+has_other_holder(const struct lock *l, uint64_t session)
+{
+	const struct holder *first = RB_MIN(lock_holders, (struct lock_holders *)&l->holders);
+	const struct holder *last = RB_MAX(lock_holders, (struct lock_holders *)&l->holders);
+
+	return first != NULL && (first->session->id != session || last->session->id != session);
+}
+
+bool
+lock_keeps_node(const struct tree *t, const struct node *n, uint64_t session,
+                const struct subject *who)
+{
+	const struct lock *l = n->lock;
+
+	return l != NULL && (l->delay.mode != LOCK_NONE || has_other_holder(l, session)) &&
+	       !acl_is_operator(t, who);
 }
 
 /* ---- the holders that a command would leave ---- */
@@ -104,4 +125,50 @@ tree_session_lock_after(const struct tree *t, uint64_t session, uint64_t after, 
 	if (h != NULL)
 		*node = h->lock->node->number;
 	return h != NULL;
+}
+
+/* ---- guard ----
+ *
+ * A guard names one acquisition of a lock, as a sequencer does (Chubby, section 2.4). It is valid
+ * while that acquisition is held. */
+
+static const struct holder *
+holder_of(const struct lock *l, uint64_t fence)
+{
+	const struct holder *h;
+
+	if (l == NULL)
+		return NULL;
+	TAILQ_FOREACH(h, &l->in_order, in_order)
+		if (h->fence == fence)
+			return h;
+	return NULL;
+}
+
+/* A session that is ending holds nothing any more: the next part of its end frees the lock. */
+static bool
+holds(const struct holder *h, const struct guard *g)
+{
+	return h->generation == g->lock_generation && h->mode == g->mode && h->session->ending == 0;
+}
+
+const char *
+tree_guard_stale(const struct tree *t, const struct guard *g)
+{
+	const struct node *n = node_find(t, g->node);
+	const struct holder *h;
+
+	if (n == NULL)
+		return "the node was deleted";
+	h = holder_of(n->lock, g->fence);
+	if (h != NULL && holds(h, g))
+		return NULL;
+	if (h != NULL && h->session->ending == 0)
+		return "the lock was converted";
+	if (n->lock_generation != g->lock_generation)
+		return "the lock was acquired again";
+	if (n->lock == NULL)
+		return "the lock is free";
+	return n->lock->holders_n == 0 || h != NULL ? "the session of its holder has ended"
+	                                            : "the lock was released";
 }

@@ -1,5 +1,6 @@
 #include <stdlib.h>
 #include <string.h>
+
 #include "cell/base/checksum.h"
 #include "cell/tree/internal.h"
 
@@ -57,34 +58,29 @@ node_link(struct tree *t, struct node *n)
 	return true;
 }
 
-static void
-become_child(struct tree *t, struct node *parent, struct node *n)
-{
-	n->parent = parent;
-	n->parent_number = parent->number;
-	must(RB_INSERT(children, &parent->children, n) == NULL);
-	parent->children_n++;
-	if (parent->creator != NULL)
-		creator_clear(t, parent);
-}
-
 struct node *
 node_add(struct tree *t, struct node *parent, struct bytes name, enum node_kind kind,
-         int64_t mtime_ns)
+         int64_t stamp_ns)
 {
 	struct node *n = memory_zero(1, sizeof *n);
 
 	n->number = node_take_number(t);
 	n->name = bytes_copy(name);
 	n->kind = kind;
-	n->mtime_ns = mtime_ns;
+	n->mtime_ns = n->ctime_ns = stamp_ns;
 	n->content_generation = kind == NODE_FILE;
 	n->acl_generation = 1;
 	n->checksum = kind == NODE_FILE ? checksum(n->contents) : 0;
 	n->lock_delay_s = -1;
 	must(node_link(t, n));
-	if (parent != NULL)
-		become_child(t, parent, n);
+	if (parent != NULL) {
+		n->parent = parent;
+		n->parent_number = parent->number;
+		must(RB_INSERT(children, &parent->children, n) == NULL);
+		parent->children_n++;
+		if (parent->creator != NULL)
+			creator_clear(t, parent);
+	}
 	dirty_node(t, n);
 	return n;
 }
@@ -139,8 +135,27 @@ node_set_acl(struct node *n, enum acl_name which, struct bytes name)
 	bytes_set(&n->acl[which], name);
 }
 
+static const uint64_t day_ns = 86400ull * 1000000000;
+
+int64_t
+node_later(int64_t before_ns, int64_t stamp_ns)
+{
+	uint64_t ahead = (uint64_t)before_ns - (uint64_t)stamp_ns;
+
+	if (stamp_ns > before_ns || ahead > day_ns)
+		return stamp_ns;
+	return before_ns + 1;
+}
+
 void
-node_set_contents(struct tree *t, struct node *n, struct bytes contents)
+node_changed(struct tree *t, struct node *n, int64_t stamp_ns)
+{
+	n->ctime_ns = node_later(n->ctime_ns, stamp_ns);
+	dirty_node(t, n);
+}
+
+void
+node_set_contents(struct tree *t, struct node *n, struct bytes contents, int64_t stamp_ns)
 {
 	must(n->kind == NODE_FILE && contents.len <= LIMIT_CONTENTS);
 	t->nodes.bytes += contents.len;
@@ -151,12 +166,14 @@ node_set_contents(struct tree *t, struct node *n, struct bytes contents)
 	n->contents = contents;
 	n->checksum = checksum(contents);
 	n->content_generation++;
-	dirty_node(t, n);
+	node_changed(t, n, stamp_ns);
 }
 
 void
 node_attr(const struct tree *t, const struct node *n, const struct subject *who, struct attr *attr)
 {
+	const uint8_t rights = acl_rights(t, n, who);
+
 	*attr = (struct attr){
 	    .node = n->number,
 	    .parent = n->parent_number,
@@ -165,33 +182,16 @@ node_attr(const struct tree *t, const struct node *n, const struct subject *who,
 	    .size = n->contents.len,
 	    .children = n->children_n,
 	    .mtime_ns = n->mtime_ns,
+	    .ctime_ns = n->ctime_ns,
 	    .content_generation = n->content_generation,
 	    .acl_generation = n->acl_generation,
-	    .checksum = n->checksum,
+	    .checksum = (rights & RIGHT_READ) != 0 ? n->checksum : 0,
 	    .acl_read = n->acl[ACL_READ],
 	    .acl_write = n->acl[ACL_WRITE],
 	    .acl_change = n->acl[ACL_CHANGE],
-	    .rights = acl_rights(t, n, who),
+	    .rights = rights,
 	    .lock_delay_s = n->lock_delay_s,
 	};
-}
-
-static void
-put_path(const struct node *n, struct buffer *path)
-{
-	const struct node *up[LIMIT_PATH / 2 + 1];
-	size_t depth = 0;
-
-	for (; n->parent != NULL; n = n->parent) {
-		must(depth < sizeof up / sizeof *up);
-		up[depth++] = n;
-	}
-	if (depth == 0)
-		buffer_put_u8(path, '/');
-	while (depth > 0) {
-		buffer_put_u8(path, '/');
-		buffer_put_bytes(path, up[--depth]->name);
-	}
 }
 
 uint64_t
@@ -203,12 +203,98 @@ tree_content_generation(const struct tree *t, uint64_t node)
 }
 
 bool
+tree_has_node(const struct tree *t, uint64_t node)
+{
+	return node_find(t, node) != NULL;
+}
+
+bool
 tree_path(const struct tree *t, uint64_t node, struct buffer *path)
 {
 	const struct node *n = node_find(t, node);
+	const struct node *up[LIMIT_PATH / 2 + 1];
+	size_t depth = 0;
 
 	if (n == NULL)
 		return false;
-	put_path(n, path);
+
+	for (; n->parent != NULL; n = n->parent) {
+		must(depth < sizeof up / sizeof *up);
+		up[depth++] = n;
+	}
+	if (depth == 0)
+		buffer_put_u8(path, '/');
+	while (depth > 0) {
+		buffer_put_u8(path, '/');
+		buffer_put_bytes(path, up[--depth]->name);
+	}
 	return true;
+}
+
+/* ---- name ----
+ *
+ * The rules for names, and the look-up of a name. */
+
+size_t
+name_path_length(const struct node *n)
+{
+	size_t len = 0;
+
+	for (; n->parent != NULL && len <= LIMIT_PATH; n = n->parent)
+		len += 1 + n->name.len;
+	return len;
+}
+
+static enum rc
+check_length(const struct node *directory, struct bytes name)
+{
+	if (name.len > LIMIT_NAME || name_path_length(directory) + 1 + name.len > LIMIT_PATH)
+		return RC_NAMETOOLONG;
+	return RC_OK;
+}
+
+bool
+name_valid(struct bytes name)
+{
+	if (name.len == 0 || name.len > LIMIT_NAME)
+		return false;
+	if (bytes_equal(name, bytes_of(".")) || bytes_equal(name, bytes_of("..")))
+		return false;
+	for (size_t i = 0; i < name.len; i++) {
+		if (name.data[i] < 0x20 || name.data[i] == 0x7f || name.data[i] == '/')
+			return false;
+	}
+	return true;
+}
+
+enum rc
+name_check(const struct node *directory, struct bytes name)
+{
+	enum rc rc = check_length(directory, name);
+
+	if (rc != RC_OK)
+		return rc;
+	if (!name_valid(name))
+		return RC_INVAL;
+	/* The mount shows its own virtual directory there. */
+	if (directory->number == NODE_ROOT && bytes_equal(name, bytes_of(".cell")))
+		return RC_PERM;
+	return RC_OK;
+}
+
+enum rc
+name_look_up(const struct tree *t, uint64_t directory, struct bytes name, struct node **n)
+{
+	const struct node *parent = node_find(t, directory);
+	enum rc rc;
+
+	*n = NULL;
+	if (parent == NULL)
+		return RC_STALE;
+	if (parent->kind != NODE_DIRECTORY)
+		return RC_NOTDIR;
+	if ((rc = check_length(parent, name)) != RC_OK)
+		return rc;
+	*n = node_child(parent, name);
+	return *n == NULL ? RC_NOENT : RC_OK;
 }

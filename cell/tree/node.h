@@ -1,15 +1,62 @@
-/* Nodes: the table of all by number, and the children of each directory by name. */
+/* The table of nodes, their openers, and the names that were removed of late. */
 #ifndef LSFS_TREE_NODE_H
 #define LSFS_TREE_NODE_H
 
+#include <bsd/sys/queue.h>
 #include <bsd/sys/tree.h>
-#include "cell/tree/ephemeral.h"
+
+#include "cell/tree/lock_table.h"
 #include "cell/tree/tree.h"
 
 struct acl_lines;
 struct lock;
+struct node;
 struct removed_from;
 struct session;
+
+/* ---- ephemeral.c ----
+ *
+ * Ephemeral nodes (Chubby, section 2.3): a file is deleted when no session has it open any more, a
+ * directory when its last child is or, if it never had one, when its creator's session ends. */
+
+/* A session that has an ephemeral file open. Its close names the number by which the session has
+ * opened the file: the session does not know of renames by others. */
+struct opener {
+	RB_ENTRY(opener) in_node;    /* by session, opened */
+	RB_ENTRY(opener) in_session; /* by opened */
+	uint64_t opened; /* the node's number, or that of a deleted one that was renamed to it */
+	struct node *node;
+	struct session *session;
+};
+
+RB_HEAD(node_openers, opener);
+RB_HEAD(session_openers, opener);
+RB_PROTOTYPE(node_openers, opener, in_node, )
+RB_PROTOTYPE(session_openers, opener, in_session, )
+
+/* The session's opener by this number; NULL when there is none. */
+struct opener *opener_find(const struct session *s, uint64_t opened);
+/* Records that the session has opened the ephemeral file by this number, which is new to it. */
+void opener_new(struct tree *t, struct node *n, struct session *s, uint64_t opened);
+/* True if the session has the file open, or may open it. */
+bool opener_allowed(const struct node *n, const struct session *s);
+/* Records that the session has opened the ephemeral file by its own number, unless it has. */
+void opener_add(struct tree *t, struct node *n, struct session *s);
+/* The session has the file open no more. */
+void opener_remove(struct tree *t, struct opener *o);
+/* The openers of `from` become openers of the ephemeral file `to`. */
+void opener_move_all(struct tree *t, struct node *from, struct node *to);
+/* The empty ephemeral directory is deleted when the session `creator` ends. */
+void creator_set(struct tree *t, struct node *directory, struct session *creator);
+/* The ephemeral directory has a child, or is about to be deleted. */
+void creator_clear(struct tree *t, struct node *directory);
+/* The session has ended: its opens and its empty directories go, up to as many pieces in all as
+ * this command may take away. */
+void ephemeral_end_session(struct execution *x, struct session *s, size_t most);
+
+/* ---- node.c ----
+ *
+ * Nodes: the table of all by number, and the children of each directory by name. */
 
 /* Bytes that a node costs beyond its contents: without them, empty files would be free of
  * charge. */
@@ -25,7 +72,7 @@ struct node {
 	enum node_kind kind;
 	bool ephemeral;
 	struct session *creator; /* of an ephemeral directory that never had a child; else NULL */
-	int64_t mtime_ns;
+	int64_t mtime_ns, ctime_ns;
 	uint64_t content_generation, lock_generation, acl_generation, checksum;
 	struct bytes acl[ACL_NAMES];
 	int64_t lock_delay_s; /* -1: not set */
@@ -61,10 +108,11 @@ struct node *node_child(const struct node *directory, struct bytes name);
 uint64_t node_take_number(struct tree *t);
 /* Leaves out as many numbers. */
 void node_skip_numbers(struct tree *t, uint64_t numbers);
-/* A new node in `parent` (NULL: the root), counted against the quota but not refused by it. Copies
- * the name; ACL names and content generation are the caller's to set. */
+/* A new node in `parent` (NULL: the root), counted against the quota but not refused by it;
+ * `stamp_ns` is both of its times. Copies the name; ACL names and content generation are the
+ * caller's to set. */
 struct node *node_add(struct tree *t, struct node *parent, struct bytes name, enum node_kind kind,
-                      int64_t mtime_ns);
+                      int64_t stamp_ns);
 /* Puts a node whose number, name and parent are set into the tree; false if the number is taken. */
 bool node_link(struct tree *t, struct node *n);
 /* Takes a childless node out and frees it; its lock and openers are gone already. */
@@ -75,10 +123,63 @@ void node_free(struct node *n);
 void nodes_free(struct tree *t);
 /* Sets an ACL name; `name` is copied. */
 void node_set_acl(struct node *n, enum acl_name which, struct bytes name);
+/* The time of a change by the master's clock, `stamp_ns`, but later than that of the change
+ * `before` it, so that each has its own. One that is more than a day ahead of the clock is not
+ * counted. */
+int64_t node_later(int64_t before_ns, int64_t stamp_ns);
+/* The attributes of the node have changed: it has another change time, and its row is stored. */
+void node_changed(struct tree *t, struct node *n, int64_t stamp_ns);
 /* Takes `contents` (a heap block) over as the next content generation. */
-void node_set_contents(struct tree *t, struct node *n, struct bytes contents);
-/* The attributes of the node, with the subject's rights; their texts are views. */
+void node_set_contents(struct tree *t, struct node *n, struct bytes contents, int64_t stamp_ns);
+/* The attributes of the node, with the subject's rights, as far as these allow; their texts are
+ * views. */
 void node_attr(const struct tree *t, const struct node *n, const struct subject *who,
                struct attr *attr);
+
+/* ---- children.c: removed names ----
+ *
+ * The names that were removed last, of all directories. A long listing is read in pages, and shows
+ * the names that there were at its first page: a name that was created since has a node of a
+ * greater number than any had then, and a name that was removed since is kept here. The names are
+ * in memory only; how far they reach back is known. */
+
+/* A name that a directory does not have any more. */
+struct removed {
+	RB_ENTRY(removed) in_directory; /* by name, number */
+	TAILQ_ENTRY(removed) in_order;  /* by index */
+	struct removed_from *from;
+	struct bytes name;
+	uint64_t number;
+	enum node_kind kind;
+	uint64_t index; /* of the entry that removed it */
+};
+
+/* The removed names of one directory. When that is deleted they stay until their turn comes: they
+ * may be many. */
+struct removed_from {
+	RB_HEAD(removed_by_name, removed) names;
+	bool gone; /* the directory is deleted */
+};
+
+RB_PROTOTYPE(removed_by_name, removed, in_directory, )
+
+struct removed_names {
+	TAILQ_HEAD(removed_list, removed) in_order;
+	size_t n;
+	uint64_t forgotten; /* names that entries up to here removed may be missing */
+};
+
+/* Initializes the removed names of a new tree: none. */
+void removed_init(struct tree *t);
+/* The tree was loaded: the names that were removed before are not known. */
+void removed_begin(struct tree *t);
+/* Remembers the name of a node that is about to be deleted. */
+void removed_add(struct tree *t, const struct node *n);
+/* The directory is about to be deleted. */
+void removed_forget_directory(struct node *directory);
+/* Forgets all names. */
+void removed_forget_all(struct tree *t);
+/* The first removed name of the directory behind all of this name; NULL when there is none. */
+struct removed *removed_after(const struct node *directory, struct bytes name);
 
 #endif

@@ -67,6 +67,14 @@ may_delete(const struct tree *t, const struct subject *who, const struct op_dele
 	return name_look_up(t, o->parent, o->name, &n) != RC_OK || has(t, n, who, RIGHT_WRITE);
 }
 
+/* True if the contents would be shown to others than may read them now: a target that there is
+ * keeps its ACL, a new one gets the source's. */
+static bool
+shows_contents(const struct node *source, const struct node *target)
+{
+	return target != NULL && !bytes_equal(source->acl[ACL_READ], target->acl[ACL_READ]);
+}
+
 static bool
 may_rename(const struct tree *t, const struct subject *who, const struct op_rename *o)
 {
@@ -81,6 +89,7 @@ may_rename(const struct tree *t, const struct subject *who, const struct op_rena
 	if (target != NULL && o->no_replace)
 		return true;
 	return has(t, source, who, RIGHT_WRITE) &&
+	       (!shows_contents(source, target) || has(t, source, who, RIGHT_READ)) &&
 	       has(t, target != NULL ? target : parent, who, RIGHT_WRITE);
 }
 

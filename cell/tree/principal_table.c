@@ -1,5 +1,3 @@
-#include "cell/tree/principal_table.h"
-
 #include <stdlib.h>
 #include "cell/base/principal.h"
 #include "cell/tree/internal.h"
@@ -212,7 +210,7 @@ check_rekeying(const struct tree *t, const struct op_rekey_principal *o)
 	return other == NULL || other == p ? RC_OK : RC_EXIST;
 }
 
-/* With the key the generation is another one: nothing of the former key's owner goes on. */
+/* With the key the generation changes: nothing of the former key's owner goes on. */
 enum rc
 apply_rekey_principal(struct execution *x, const struct op_rekey_principal *o)
 {

@@ -21,13 +21,6 @@ read_lookup(const struct reading *g, const struct op_lookup *o, struct result *r
 	return rc;
 }
 
-static enum rc
-read_attr(const struct reading *g, const struct node *n, struct result *r)
-{
-	node_attr(g->tree, n, &g->who, &r->attr.attr);
-	return RC_OK;
-}
-
 /* No content generation is 0. */
 static enum rc
 read_contents(const struct reading *g, const struct node *n, uint64_t generation, struct result *r)
@@ -55,20 +48,6 @@ lock_state(const struct lock *l)
 	}
 }
 
-static void
-put_holder(const struct holder *h, struct buffer *list)
-{
-	wire_put_lock_holder(list, &(struct lock_holder){.session = h->session->id,
-	                                                 .owner = h->owner,
-	                                                 .acquisition = h->acquisition,
-	                                                 .mode = h->mode,
-	                                                 .fence = h->fence,
-	                                                 .since_ns = h->since_ns,
-	                                                 .pid = h->pid,
-	                                                 .host = h->session->host,
-	                                                 .principal = h->session->principal});
-}
-
 /* The tree has no clock, and does not know of waiters: the result has the whole length of a delay,
  * and the master corrects both. */
 static enum rc
@@ -84,8 +63,18 @@ read_lock(const struct node *n, int64_t now_ns, struct result *r, struct buffer 
 		return RC_OK;
 	if (l->delay.mode != LOCK_NONE)
 		r->lock.delay_left_s = l->delay.seconds;
-	TAILQ_FOREACH(h, &l->in_order, in_order)
-		put_holder(h, list);
+	TAILQ_FOREACH(h, &l->in_order, in_order) {
+		wire_put_lock_holder(list,
+		                     &(struct lock_holder){.session = h->session->id,
+		                                           .owner = h->owner,
+		                                           .acquisition = h->acquisition,
+		                                           .mode = h->mode,
+		                                           .fence = h->fence,
+		                                           .since_ns = h->since_ns,
+		                                           .pid = h->pid,
+		                                           .host = h->session->host,
+		                                           .principal = h->session->principal});
+	}
 	must(!list->failed);
 	r->lock.holders = (struct wire_list){buffer_view(list), l->holders_n};
 	return RC_OK;
@@ -185,13 +174,6 @@ tree_usage(const struct tree *t)
 	};
 }
 
-static enum rc
-read_usage(const struct tree *t, struct result *r)
-{
-	r->usage = tree_usage(t);
-	return RC_OK;
-}
-
 /* The result has views into `scratch`. */
 static enum rc
 read_one(const struct reading *g, const struct op *op, struct result *r, struct buffer *scratch)
@@ -201,8 +183,10 @@ read_one(const struct reading *g, const struct op *op, struct result *r, struct 
 
 	if (op->code == OP_lookup)
 		return read_lookup(g, &op->lookup, r);
-	if (op->code == OP_get_usage)
-		return read_usage(t, r);
+	if (op->code == OP_get_usage) {
+		r->usage = tree_usage(t);
+		return RC_OK;
+	}
 	if (wire_op_class(op->code) != OP_CLASS_READ || op->code == OP_check_sequencer)
 		return RC_INVAL;
 	if (op->code == OP_get_queue && op->get_queue.next) {
@@ -215,7 +199,8 @@ read_one(const struct reading *g, const struct op *op, struct result *r, struct 
 		return RC_ACCES;
 	switch (op->code) {
 	case OP_get_attr:
-		return read_attr(g, n, r);
+		node_attr(g->tree, n, &g->who, &r->attr.attr);
+		return RC_OK;
 	case OP_get_contents:
 		return read_contents(g, n, op->get_contents.generation, r);
 	case OP_get_listing:

@@ -27,13 +27,13 @@ all_fit(const struct tree *t, uint64_t jump)
 
 /* A lock that is free in the copy may have been held later in the old cell. */
 static void
-raise_node(struct tree *t, struct node *n, uint64_t jump)
+raise_node(struct tree *t, struct node *n, uint64_t jump, int64_t stamp_ns)
 {
 	if (n->kind == NODE_FILE)
 		n->content_generation += jump;
 	n->lock_generation += jump;
 	n->acl_generation += jump;
-	dirty_node(t, n);
+	node_changed(t, n, stamp_ns);
 	if (n->lock == NULL || n->lock->delay.mode == LOCK_NONE)
 		return;
 	n->lock->delay.generation += jump;
@@ -53,7 +53,7 @@ apply_restore(struct execution *x, const struct op_restore *o)
 	node_skip_numbers(t, o->jump);
 	lock_skip_fences(t, o->jump);
 	RB_FOREACH(n, nodes, &t->nodes.by_number)
-		raise_node(t, n, o->jump);
+		raise_node(t, n, o->jump, x->stamp_ns);
 	while ((s = RB_MIN(sessions, &t->sessions.by_id)) != NULL)
 		if (s->ending == 0)
 			session_end(x, s, SESSION_EXPIRED);

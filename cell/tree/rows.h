@@ -16,7 +16,7 @@
 	C(i, bytes) C(i, members_version) C(i, slice)
 #define ROWS_nodes(C)                                                                         \
 	C(i, node) C(i, parent) C(t, name) C(i, kind) C(i, ephemeral) C(i, creator)              \
-	C(i, mtime_ns)                                                                            \
+	C(i, mtime_ns) C(i, ctime_ns)                                                             \
 	C(i, content_generation) C(i, lock_generation) C(i, acl_generation) C(i, checksum)        \
 	C(t, acl_read) C(t, acl_write) C(t, acl_change) C(i, lock_delay_s) C(i, freed_epoch)     \
 	C(b, contents)

@@ -1,4 +1,6 @@
 #include <stdlib.h>
+
+#include "cell/base/principal.h"
 #include "cell/tree/internal.h"
 
 static int
@@ -128,23 +130,6 @@ session_table_free(struct tree *t)
 	}
 }
 
-static void
-session_remove(struct tree *t, struct session *s)
-{
-	RB_REMOVE(sessions, &t->sessions.by_id, s);
-	RB_REMOVE(ended_sessions, &t->sessions.ended, s);
-	t->sessions.n--;
-	dirty_session_gone(t, s->id);
-	session_free(s);
-}
-
-static bool
-has_nothing(const struct session *s)
-{
-	return RB_EMPTY(&s->holders) && RB_EMPTY(&s->openers) && RB_EMPTY(&s->directories) &&
-	       RB_EMPTY(&s->replies);
-}
-
 bool
 session_finish(struct execution *x, struct session *s)
 {
@@ -160,9 +145,15 @@ session_finish(struct execution *x, struct session *s)
 			break;
 		reply_cache_drop(t, s, k);
 	}
-	if (!has_nothing(s))
+	if (!RB_EMPTY(&s->holders) || !RB_EMPTY(&s->openers) || !RB_EMPTY(&s->directories) ||
+	    !RB_EMPTY(&s->replies))
 		return false;
-	session_remove(t, s);
+
+	RB_REMOVE(sessions, &t->sessions.by_id, s);
+	RB_REMOVE(ended_sessions, &t->sessions.ended, s);
+	t->sessions.n--;
+	dirty_session_gone(t, s->id);
+	session_free(s);
 	return true;
 }
 
@@ -210,10 +201,12 @@ apply_create_session(struct execution *x, const struct op_create_session *o,
 	const struct principal *p = principal_named(x->tree, o->principal);
 	struct session *s = session_by_nonce(x->tree, o->nonce);
 
-	if (o->nonce.len == 0)
+	if (o->nonce.len == 0 || !principal_host_valid(o->host))
 		return RC_INVAL;
 	if (p == NULL || p->generation != o->principal_generation)
 		return RC_PERM;
+	if (s == NULL && o->lasting && !tree_may_last(x->tree, o->principal))
+		return RC_ACCES;
 	if (s == NULL && x->tree->sessions.n >= LIMIT_SESSIONS)
 		return RC_FULL;
 	if (s == NULL)
@@ -377,4 +370,80 @@ tree_session_locks(const struct tree *t, uint64_t id)
 	const struct session *s = session_find(t, id);
 
 	return s == NULL ? 0 : s->holders_n;
+}
+
+/* ---- reply cache ---- */
+
+static int
+compare_number(const struct cached_reply *a, const struct cached_reply *b)
+{
+	return (a->number > b->number) - (a->number < b->number);
+}
+
+RB_GENERATE(session_replies, cached_reply, in_session, compare_number)
+
+struct cached_reply *
+reply_cache_find(const struct session *s, uint64_t number)
+{
+	struct cached_reply key = {.number = number};
+
+	return RB_FIND(session_replies, (struct session_replies *)&s->replies, &key);
+}
+
+void
+reply_cache_drop(struct tree *t, struct session *s, struct cached_reply *k)
+{
+	dirty_result_gone(t, s->id, k->number);
+	RB_REMOVE(session_replies, &s->replies, k);
+	s->replies_n--;
+	free((void *)k->result.data);
+	free(k);
+}
+
+void
+reply_cache_keep(struct tree *t, struct session *s, uint64_t number, enum op_code op, enum rc rc,
+                 struct bytes result)
+{
+	struct cached_reply *k = memory_zero(1, sizeof *k);
+
+	k->number = number;
+	k->op = op;
+	k->rc = rc;
+	k->result = bytes_copy(result);
+	must(RB_INSERT(session_replies, &s->replies, k) == NULL);
+	s->replies_n++;
+	dirty_result(t, s->id, k);
+}
+
+enum rc
+reply_cache_look(struct tree *t, struct session *s, const struct command *c, enum op_code op,
+                 const struct cached_reply **cached)
+{
+	struct cached_reply *k;
+
+	*cached = NULL;
+	if (c->number == 0)
+		return RC_OK;
+
+	if (c->below > s->below) {
+		s->below = c->below;
+		dirty_session(t, s);
+		while ((k = RB_MIN(session_replies, &s->replies)) != NULL && k->number < c->below)
+			reply_cache_drop(t, s, k);
+	}
+
+	if (c->number < s->below)
+		return RC_OLD_REQUEST;
+	*cached = reply_cache_find(s, c->number);
+	if (*cached != NULL)
+		return (*cached)->op == op ? RC_OK : RC_INVAL;
+	return c->number - s->below < LIMIT_NUMBERS ? RC_OK : RC_INVAL;
+}
+
+bool
+tree_request_known(const struct tree *t, uint64_t session, uint64_t number)
+{
+	const struct session *s = session_live(t, session);
+
+	return s != NULL && (number < s->below || reply_cache_find(s, number) != NULL);
 }

@@ -63,13 +63,6 @@ tree_slice_digest(const struct tree *t)
 	return digest;
 }
 
-static void
-move_on(struct tree *t)
-{
-	for (uint64_t i = 0; i < TREE_SLICE && i < t->nodes.n; i++)
-		t->slices.behind = next_node(t, t->slices.behind)->number;
-}
-
 enum rc
 apply_check_digest(struct execution *x, const struct op_check_digest *o)
 {
@@ -77,6 +70,7 @@ apply_check_digest(struct execution *x, const struct op_check_digest *o)
 
 	note->index = o->index;
 	note->digest = o->digest;
-	move_on(x->tree);
+	for (uint64_t i = 0; i < TREE_SLICE && i < x->tree->nodes.n; i++)
+		x->tree->slices.behind = next_node(x->tree, x->tree->slices.behind)->number;
 	return RC_OK;
 }

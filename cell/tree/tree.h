@@ -21,7 +21,7 @@ struct tree;
 struct tree *tree_new(const char *cell);
 /* Frees the tree; NULL is allowed. */
 void tree_free(struct tree *t);
-/* For tests: a command takes at most so many pieces away from an ended session, in place of
+/* For tests: a command takes at most this number of pieces away from an ended session, in place of
  * LIMIT_ENDING. All replicas need the same. */
 void tree_set_ending(struct tree *t, size_t pieces);
 
@@ -133,15 +133,17 @@ struct tree_outcome {
  *   end as at a deletion.
  * - delete: RC_NOTEMPTY, RC_ISDIR / RC_NOTDIR for the wrong kind, "/acl" and "/acl/admin": RC_BUSY,
  *   as to rename the latter. Contents of it that name no principal which exists, nor `*`:
- *   RC_INVAL. Deleting an ephemeral directory's last child (by whatever command) deletes it as
- *   well.
+ *   RC_INVAL. RC_BUSY, too, as to rename it to another name, while another session holds the node's
+ *   lock or its lock-delay runs, unless /acl/admin names the subject; a close or the end of a
+ *   session deletes its ephemeral nodes all the same. Deleting an ephemeral directory's last child
+ *   (by whatever command) deletes it as well.
  * - An ephemeral file has LIMIT_OPENERS at most; beyond, to open it, or to rename another one with
  *   openers to it: RC_FULL.
  * - Ephemeral: a file is deleted with its last opener; a directory with its last child or, if it
  *   never had one, with the session that created it. make_ephemeral (RC_ISDIR for a directory)
- *   makes the session an opener, and with it all sessions in `openers` that are live: those that
- *   may have the permanent file open, as the master has found out. It is RC_BUSY for a permanent
- *   ACL file: all that it grants would go with its last close. open_ephemeral of a permanent node
+ *   makes the session an opener, and no other one: the tree does not know who has a permanent file
+ *   open. It is RC_BUSY for a permanent ACL file: all that it grants would go with its last close.
+open_ephemeral of a permanent node
  *   only answers with its attributes; close_ephemeral ends the open of that number, wherever
  *   renames have brought the file since, and is always RC_OK.
  * - The content generation of a file starts at 1 and grows by one with each set_contents, append,
@@ -150,6 +152,9 @@ struct tree_outcome {
  *   ns more if the target had the same. set_mtime changes no generation, and on a
  *   directory nothing. An append whose result is over the limit: RC_FBIG. A guarded set_contents
  *   of another generation: RC_CANCELED.
+ * - ctime = max(stamp, ctime + 1 ns), with the same exception, at each change of contents, mtime,
+ *   ACL names, lock-delay or ephemeral. A new target of a rename has a later one than the source
+ *   had. Locks, and names in a directory, leave it as it is.
  * - set_acl: the name must be that of a file in /acl (RC_NOENT; RC_INVAL if it cannot be a name): a
  *   wrong one would take the right from every session. The ACL generation starts at 1 and grows
  *   with each.
@@ -167,8 +172,8 @@ struct tree_outcome {
  * - grant: as acquire for its session and user, and a note is made of it; RC_NO_SESSION if that
  *   session has ended;
  *   if it holds the lock by that acquisition already, only the answer that the grant had.
- * - release: frees if the holder (session, owner) has that acquisition; else nothing. Always
- *   RC_OK.
+ * - release: frees if the holder (session, owner) has that acquisition; else nothing. RC_OK, or
+ *   RC_STALE when the node is gone and the lock with it.
  * - cancel: a holder by that acquisition is again as its conversion found it (mode, acquisition,
  *   generation and fence), or its lock is freed; else nothing. Always RC_OK. A holder that was
  *   exclusive, and shares the lock with others by now, stays shared; if others have come and gone
@@ -181,7 +186,7 @@ struct tree_outcome {
  *   order, and about as many more with each finish_session, which is RC_NO_SESSION when nothing is
  *   left.
  * - The delay of a shared lock is the largest of all its holders'. If several expire one after the
- *   other the delay begins anew each time, never shorter than the one that stands: a node has one
+ *   other the delay begins again each time, never shorter than the one that stands: a node has one
  *   standing delay, the last that was noted.
  * - delay_over: only if node, lock generation and `began` are those of the standing delay; RC_OK.
  * - begin_epoch: the epoch grows by one. (Not the ballot's round: two masters may share that.)
@@ -194,8 +199,12 @@ struct tree_outcome {
  *   LIMIT_PRINCIPALS: RC_FULL. Its generation is `index`.
  * - remove_principal: RC_NOENT; RC_PERM when no administrator would be left that /acl/admin
  *   names. Its sessions stay until the master ends them, but with no right.
- * - rekey_principal: of an administrator (RC_NOENT, RC_PERM), whose key is another one then, and
- *   its generation `index`: its sessions are as those of a removed one. Another's key: RC_EXIST.
+ * - purge_name: takes the name, and its users, out of the first ACL files that have it: repeated
+ *   until tree_acl_naming finds none. RC_INVAL: no principal's name; RC_EXIST: that of one that
+ *   there is.
+ * - rekey_principal: of an administrator (RC_NOENT, RC_PERM), whose key is replaced, and whose
+ *   generation is then `index`: its sessions are as those of a removed one. Another's key:
+RC_EXIST.
  * - set_setting: a value outside its limits, or one that contradicts the others: RC_RANGE. A
  *   promise that is lowered keeps its `longest`, since `index`; settle_setting, which names that
  *   index, ends it.
@@ -271,13 +280,9 @@ void footprint_add(struct footprint *f, uint64_t key);
 /* Frees the keys, and clears the footprint. */
 void footprint_free(struct footprint *f);
 
-/* True if a make_ephemeral by the session depends on which other sessions have the node open: the
- * node is a permanent file, and there is another session. */
-bool tree_openers_matter(const struct tree *t, uint64_t session, uint64_t node);
-/* The first number above `after` by which the session has an ephemeral file open; false when there
- * is none. */
-bool tree_opened_after(const struct tree *t, uint64_t session, uint64_t after, uint64_t *opened);
-
+/* True if so little of the quota of bytes is left that several clients may use it up together
+ * within a moment. */
+bool tree_is_scarce(const struct tree *t);
 /* The usage of the cell, and its quota. */
 struct result_usage tree_usage(const struct tree *t);
 
@@ -329,8 +334,14 @@ bool tree_principal_of_key(const struct tree *t, struct bytes key, struct tree_p
 bool tree_principal_after(const struct tree *t, struct bytes name, struct tree_principal *p);
 /* The answer of tree_apply to this add_principal, remove_principal or rekey_principal now. */
 enum rc tree_check_principal(const struct tree *t, const struct op *op);
+/* The first ACL file by name, behind that of the name `after` if there is one, that names the
+ * principal, a user of it or all of them; empty: none does. A view, valid until the next apply. */
+struct bytes tree_acl_naming(const struct tree *t, struct bytes principal, struct bytes after);
 /* True if there is such a principal, and /acl/admin names it or `*`. */
 bool tree_is_admin(const struct tree *t, struct bytes principal);
+/* True if the principal may have lasting sessions, whose locks nobody else gets without an
+ * operator: it is an administrator, or /acl/lasting names it or `*`. */
+bool tree_may_last(const struct tree *t, struct bytes principal);
 
 /* The public signing keys in force, the newest and the one before it, one behind the other; empty
  * until the cell's key is rotated for the first time. A view, valid until the next apply. */
@@ -426,6 +437,8 @@ bool tree_lock_after(const struct tree *t, uint64_t after, uint64_t *node);
  * for a new master; false when there is none. */
 bool tree_delay_after(const struct tree *t, uint64_t after, struct tree_note *delay);
 
+/* True if the node exists. */
+bool tree_has_node(const struct tree *t, uint64_t node);
 /* The generation of the node's contents; 0: it is a directory, or does not exist. */
 uint64_t tree_content_generation(const struct tree *t, uint64_t node);
 /* Appends the path of a node ("/a/b") to `path`; false if the node does not exist. */

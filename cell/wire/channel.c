@@ -198,6 +198,8 @@ channel_receive(struct channel *c, struct bytes from, struct buffer *out, struct
 		}
 		buffer_reset(&c->in);
 	}
+	if (c->in.len == 0)
+		buffer_free(&c->in); /* most connections are idle most of the time */
 	if (plain->failed)
 		fail(c, "the peer sent more than is taken");
 	return c->state;

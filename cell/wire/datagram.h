@@ -23,7 +23,7 @@ enum {
 /* The datagrams of one channel. Of zeros: none can be opened or sealed. */
 struct datagrams {
 	struct noise_datagrams keys;
-	uint64_t sealed; /* so many were */
+	uint64_t sealed; /* the number of those that were */
 	struct replay_window window;
 };
 

@@ -29,14 +29,14 @@ enum { WIRE_MINOR = 0 };
 #define WIRE_attr(F)                                                                          \
 	F(u64, node, 0)               /* the instance number, which is the inode number too */    \
 	F(u64, parent, 0)             /* 0 for the root */                                        \
-	F(u8, kind, 0)                /* enum node_kind */                                        \
-	F(u8, ephemeral, 0)                                                                       \
+	F(u8, kind, 0) F(u8, ephemeral, 0) /* kind: enum node_kind */                             \
 	F(u64, size, 0)                                                                           \
 	F(u64, children, 0)                                                                       \
 	F(i64, mtime_ns, 0)           /* since 1970; different for every content generation */    \
+	F(i64, ctime_ns, 0)           /* of the last change of any of these, but of children */   \
 	F(u64, content_generation, 0)                                                             \
 	F(u64, acl_generation, 0)                                                                 \
-	F(u64, checksum, 0)           /* of the contents */                                       \
+	F(u64, checksum, 0)           /* of the contents; 0 for a subject that may not read */    \
 	F(text, acl_read, LIMIT_NAME) /* names of files in /acl */                                \
 	F(text, acl_write, LIMIT_NAME)                                                            \
 	F(text, acl_change, LIMIT_NAME)                                                           \
@@ -81,12 +81,11 @@ enum { WIRE_MINOR = 0 };
 #define WIRE_node_key(F) F(u64, node, 0)
 
 /* The number of a session. */
-#define WIRE_session_key(F) F(u64, session, 0)
 
 /* A node watched for a user, by the kinds of events (1 << enum watch_event_kind; 0: no more). */
 #define WIRE_watch(F) F(u64, node, 0) F(u32, mask, 0) F(text, user, LIMIT_PRINCIPAL)
-#define WIRE_watch_state(F) /* OK, STALE, ACCES, FULL; events begin behind these contents */      \
-	F(u64, node, 0) F(u8, rc, 0) F(u64, generation, 0) F(text, path, LIMIT_PATH)
+#define WIRE_watch_state(F) /* OK, STALE, ACCES, FULL; events begin behind */ F(u64, node, 0) \
+	F(u8, rc, 0) F(u64, after, 0) F(u64, generation, 0) F(text, path, LIMIT_PATH)
 #define WIRE_watch_event(F) F(u64, node, 0) F(u8, kind, 0) F(u64, generation, 0)             \
 	F(i64, time_ns, 0) F(text, name, LIMIT_NAME) /* wall clock, for people; of a child */
 
@@ -106,7 +105,7 @@ enum { WIRE_MINOR = 0 };
 /* One acquire, as a session requests it and as the queue's grant repeats it. */
 #define WIRE_acquire(F)                                                                       \
 	F(u64, node, 0) F(u64, owner, 0)                                                          \
-	F(u64, acquisition, 0) /* identifies it in the session; grows, never used again */        \
+	F(u64, acquisition, 0) /* identifies it in the session; grows, used only once */          \
 	F(u8, mode, 0)                                                                            \
 	F(u8, wait, 0)         /* 1: RC_QUEUED and a later grant instead of RC_BUSY_LOCK */       \
 	F(i64, delay_s, 0)     /* lock-delay requested with this acquire; -1: none */             \
@@ -156,7 +155,9 @@ enum { WIRE_MINOR = 0 };
 	F(i64, heard_ms, 0)  /* time since its last message; -1: none yet */                      \
 	F(text, address, LIMIT_ADDRESS)
 
-/* A session, for people. */
+/* For people: a replica's connection to another one, with the span since it was lost (-1: it is
+ * up), and a session. */
+#define WIRE_peer_link(F) F(u8, id, 0) F(i64, down_ms, 0)
 #define WIRE_session_row(F)                                                                   \
 	F(u64, session, 0) F(u32, lease_ms, 0)                                                    \
 	F(u64, locks, 0)      /* number of locks that it holds */                                 \
@@ -178,18 +179,18 @@ enum { WIRE_MINOR = 0 };
 	F(u64, longest, 0)        /* may still be promised; above `value`: was lowered */         \
 	F(u64, lowest, 0) F(u64, highest, 0) F(u64, standard, 0)
 
-/* A principal of the cell, for people. */
+/* A principal of the cell, for people; an ACL file. */
 #define WIRE_principal_row(F) F(text, name, LIMIT_PRINCIPAL) F(bytes, key, 32)
+#define WIRE_acl_file(F) F(text, name, LIMIT_NAME)
 /* A limit, for people: of the cell, 1; of the replica that reports it, 0; of a principal, 2. */
 #define WIRE_limit_row(F) F(text, name, LIMIT_NAME) F(text, unit, LIMIT_NAME)                 \
 	F(u8, whose, 0) F(u64, used, 0) F(u64, most, 0) F(text, principal, LIMIT_PRINCIPAL)
 
 #define WIRE_PARTS(S)                                                                         \
 	S(attr) S(child) S(ticket) S(lock_holder) S(lock_waiter) S(guard) S(command) S(acquire)    \
-	S(ballot) S(log_entry)                                                                    \
-	S(slot_header) S(member) S(mark) S(progress) S(session_row) S(lock_row) S(setting_value)  \
-	S(setting_row) S(limit_row) S(node_key) S(session_key) S(watch) S(watch_state)            \
-	S(watch_event) S(principal_row)
+	S(ballot) S(log_entry) S(slot_header) S(member) S(mark) S(progress) S(peer_link)          \
+	S(session_row) S(lock_row) S(setting_value) S(setting_row) S(limit_row) S(node_key)       \
+	S(watch) S(watch_state) S(watch_event) S(principal_row) S(acl_file)
 
 /* ---- operations: the requests of a session ---- */
 
@@ -237,9 +238,7 @@ enum { WIRE_MINOR = 0 };
 	F(u64, node, 0) F(u8, which, 0) F(text, name, LIMIT_NAME)
 #define WIRE_op_set_mtime(F) F(u64, node, 0) F(u8, now, 0) F(i64, mtime_ns, 0)
 #define WIRE_op_set_lock_delay(F) F(u64, node, 0) F(i64, seconds, 0) /* -1: not set */
-#define WIRE_op_make_ephemeral(F) /* the session becomes an opener, */                         \
-	F(u64, node, 0)                                                                           \
-	F(list, openers, session_key) /* and these; filled in by the master */
+#define WIRE_op_make_ephemeral(F) F(u64, node, 0) /* the session becomes an opener */
 #define WIRE_op_open_ephemeral(F) F(u64, node, 0)
 #define WIRE_op_close_ephemeral(F) F(u64, node, 0)
 #define WIRE_op_acquire(F) F(acquire, acquire, 0)
@@ -288,6 +287,8 @@ enum { WIRE_MINOR = 0 };
 #define WIRE_op_remove_principal(F) F(text, name, LIMIT_PRINCIPAL)
 #define WIRE_op_rekey_principal(F) /* of an administrator, which has lost its key */         \
 	F(text, name, LIMIT_PRINCIPAL) F(bytes, key, 32)
+#define WIRE_op_purge_name(F) /* takes it out of the next ACL files that have it */           \
+	F(text, name, LIMIT_PRINCIPAL)
 #define WIRE_op_rotate_key(F) /* public signing keys */                                       \
 	F(bytes, key, 32) F(bytes, former, 32) F(bytes, lost, 32)
 #define WIRE_op_check_digest(F) /* the digest that a quorum of replicas computed at `index` */ \
@@ -342,7 +343,8 @@ enum { WIRE_MINOR = 0 };
 	M(77, add_principal, MASTER, NORMAL, none)                                            \
 	M(78, remove_principal, MASTER, NORMAL, none)                                         \
 	M(79, rekey_principal, MASTER, NORMAL, none)                                          \
-	M(80, rotate_key, MASTER, NORMAL, none)
+	M(80, rotate_key, MASTER, NORMAL, none)                                               \
+	M(81, purge_name, MASTER, NORMAL, none)
 
 /* ---- results: in a reply whose code is RC_OK (acquired: or RC_QUEUED) ---- */
 
@@ -428,7 +430,8 @@ enum { WIRE_MINOR = 0 };
 	F(u32, held_ms, 0)  /* the part of the lease for which the KeepAlive was held */          \
 	F(u64, generation, 0) /* of the cache to which this leave is given: */                    \
 	F(u32, cache_ms, 0) /* counted as lease_ms; 0: the leave is not renewed */ \
-	F(u32, grace_ms, 0) /* the grace period of clients that have none of their own */
+	F(u32, grace_ms, 0) /* the grace period of clients that have none of their own */         \
+	F(u8, scarce, 0)    /* 1: little of the quota of bytes is left; 0 in a datagram */
 #define WIRE_msg_request(F)                                                                   \
 	F(u64, session, 0) F(u64, epoch, 0)                                                       \
 	F(u64, number, 0)  /* 1, 2, 3 ... in the order in which requests are to take effect */    \
@@ -463,14 +466,14 @@ enum { WIRE_MINOR = 0 };
 	F(u64, chosen, 0)         /* highest slot known to be chosen */                           \
 	F(u64, applied, 0)        /* highest slot applied */                                      \
 	F(u64, sessions, 0) F(u64, locks_held, 0) /* as of `applied` */                           \
-	F(u8, condition, 0)       /* enum replica_condition */                                    \
-	F(u8, full, 0)            /* its disk is */                                               \
+	F(u8, condition, 0) F(u8, full, 0) /* enum replica_condition; its disk is */              \
 	F(u64, first, 0)          /* lowest slot that its log still has */                        \
 	F(u64, digest, 0)         /* of everything applied so far */                              \
 	F(u64, longest_step_us, 0) /* of this process, in which it did nothing else */            \
 	F(u64, slow_steps, 0)     /* number of steps of more than 10 ms */                        \
 	F(u64, disputed, 0)       /* from the master: an entry where states differ; 0: none */    \
 	F(list, progress, progress) /* from the master: of all members */                         \
+	F(list, links, peer_link)                                                                 \
 	F(list, limits, limit_row) F(i64, wall_ns, 0) /* those of the cell as of `applied`; now */
 #define WIRE_msg_members_request(F) /* asked of any replica, without a session */
 #define WIRE_msg_members(F) /* also sent without a request, when the list has changed */     \
@@ -482,15 +485,17 @@ enum { WIRE_MINOR = 0 };
 	F(bytes, key, 32)               /* the new one of the replica or principal */             \
 	F(u8, keep_delay, 0)            /* DESTROY_SESSION: 1: its locks keep their delays */     \
 	F(text, name, LIMIT_NAME)       /* of the setting or principal */                         \
-	F(u64, value, 0)                /* SET */
+	F(u64, value, 0)                /* SET */                                                 \
+	F(u8, purge, 0)                 /* REMOVE_PRINCIPAL: 1: ACL files lose the name, too */
 #define WIRE_msg_operated(F)                                                                  \
 	F(u8, rc, 0)                                                                              \
 	F(u64, id, 0)           /* of the replica added */                                        \
-	F(text, why, LIMIT_WHY) /* the reason of a refusal; empty: see rc */
+	F(text, why, LIMIT_WHY) /* the reason of a refusal; empty: see rc */                      \
+	F(list, naming, acl_file) /* ADD, REMOVE_PRINCIPAL: ACL files that name it now */
 #define WIRE_msg_sessions_request(F) F(u64, after, 0) /* of the next sessions, with greater ids */
 #define WIRE_msg_denied(F) /* the last message on a connection, which the replica closes */       \
-	F(u8, rc, 0) /* RC_PERM: no principal has this key; RC_FULL: too many clients; \
-	              * RC_NOT_MASTER: this replica knows none, but perhaps the master does */
+	F(u8, rc, 0) /* RC_PERM: no principal has this key; RC_ACCES: it has no lasting session;  \
+	              * RC_FULL: too many clients; RC_NOT_MASTER: ask the master for the key */
 #define WIRE_msg_returned(F) /* all that had to be sent again on this connection was sent */      \
 	F(u64, session, 0) F(u64, epoch, 0)
 #define WIRE_msg_invalidation(F) /* the client drops what it has cached of these nodes */         \
@@ -507,11 +512,6 @@ enum { WIRE_MINOR = 0 };
 	F(u64, session, 0) F(u64, epoch, 0) F(u8, all, 0) F(u64, heard, 0) F(list, watches, watch)
 #define WIRE_msg_watching(F) F(list, states, watch_state) /* answers `watch` */
 #define WIRE_msg_events(F) F(u64, first, 0) F(list, events, watch_event) /* a number, from 1 on */
-#define WIRE_msg_who_opens(F) /* has the client this file open, or an open of it under way? */    \
-	F(u64, question, 0) /* 1, 2, 3 ... in the epoch */ F(u64, node, 0)
-#define WIRE_msg_opens(F) /* client: answers who_opens */                                         \
-	F(u64, session, 0) F(u64, epoch, 0) F(u64, question, 0) F(u8, open, 0)
-#define WIRE_msg_registered(F) F(list, nodes, node_key) /* the session is an opener by these */
 #define WIRE_msg_settings_request(F) /* asked of any replica, without a session */
 #define WIRE_msg_settings(F) F(u64, applied, 0) F(list, settings, setting_row)                 \
 	F(bytes, keys, 64) /* public signing keys after a rotation: the newest, the one before */
@@ -566,7 +566,7 @@ enum { WIRE_MINOR = 0 };
 	F(u8, full, 0)             /* its disk is full */                                         \
 	F(mark, own, 0)            /* of the acceptor, as it is now */                            \
 	F(u32, minor, 0)           /* the minor version that it speaks */                         \
-	F(u64, keys, 0)            /* entry that put in force the signing keys on its disk */
+	F(u64, keys, 0)            /* one more than the index of signing keys */
 #define WIRE_msg_fetch(F) /* slots from `first` on are missing, though sent in that pass */ \
 	F(ballot, ballot, 0) F(u64, pass, 0) F(u64, first, 0)                                     \
 	F(u8, whole, 0) /* 1: the slot was named, and its value is not here */
@@ -633,8 +633,7 @@ enum { WIRE_MINOR = 0 };
 	M(41, hello, ORDER) M(42, welcome, ORDER) M(43, digest, ORDER)                        \
 	M(44, secret_request, ORDER) M(45, secret, ORDER) M(46, gather, ORDER)                \
 	M(47, gathered, BULK) M(48, secret_kept, ORDER)                                       \
-	M(64, state_request, ORDER) M(65, state_part, BULK) M(66, state_refused, ORDER)        \
-	M(96, who_opens, ORDER) M(97, opens, ORDER) M(98, registered, ORDER)
+	M(64, state_request, ORDER) M(65, state_part, BULK) M(66, state_refused, ORDER)
 
 /* clang-format on */
 #endif

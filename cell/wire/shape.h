@@ -53,7 +53,6 @@ union wire_element {
 	struct principal_row principal_row;
 	struct limit_row limit_row;
 	struct node_key node_key;
-	struct session_key session_key;
 	struct watch watch;
 	struct watch_state watch_state;
 	struct watch_event watch_event;

@@ -4,7 +4,6 @@
  *
  * A child works on the store and tells through a pipe what was acknowledged; when it is dead, the
  * parent opens what it left. */
-#include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -29,6 +28,7 @@ enum {
 	CUTS = 40,        /* moments at which the power is cut, spread over all there are */
 	FAILURES = 16,    /* likewise, syncs that fail */
 	PATIENCE_S = 20,
+	LONG = 300, /* slots: the write-ahead log grows, is moved and begins anew */
 };
 
 static char why_saved[512];
@@ -85,20 +85,23 @@ live_on(void)
 	}
 }
 
+/* So long that checkpoints run beside the commits. */
 static int
-threads(void)
+live_long(void)
 {
-	DIR *d = opendir("/proc/self/task");
-	int n = 0;
-
-	must(d != NULL);
-	while (readdir(d) != NULL)
-		n++;
-	closedir(d);
-	return n - 2; /* "." and ".." */
+	if (!victim_start())
+		return REFUSED;
+	for (uint64_t slot = 1; slot <= LONG && !f.failed; slot++) {
+		fixture_log(&f, slot, payload_of(slot));
+		if (slot % 4 == 0)
+			fixture_wait_persisted(&f, slot);
+	}
+	must(f.failed || victim_threads() == 4);
+	fixture_close(&f);
+	return f.failed ? REFUSED : OK;
 }
 
-/* Its owner has other things to end before it: by then both threads have left. */
+/* Its owner has other things to end before it: by then all threads have left. */
 static int
 close_late(void)
 {
@@ -110,7 +113,7 @@ close_late(void)
 	fixture_save(&f, 1, payload_of(1));
 	powercut_fail_sync(powercut_syncs() + 1);
 	fixture_log(&f, 2, payload_of(2));
-	while (!f.failed || threads() > 1)
+	while (!f.failed || victim_threads() > 1)
 		uv_run(&f.loop, UV_RUN_NOWAIT);
 	uv_run(&f.loop, UV_RUN_NOWAIT);
 	fixture_close(&f);
@@ -153,9 +156,9 @@ TEST(test_killed)
 	assert_true(acks.persisted > 100);
 }
 
-/* How much there is to interrupt. */
+/* How much of a life there is to interrupt. */
 static void
-measure(long *operations, long *syncs)
+measure(int (*life)(void), long *operations, long *syncs)
 {
 	int ends[2];
 	long counts[2];
@@ -167,7 +170,7 @@ measure(long *operations, long *syncs)
 	if (pid == 0) {
 		report_fd = open("/dev/null", O_WRONLY);
 		powercut_install(1);
-		must(live_twice() == OK);
+		must(life() == OK);
 		counts[0] = powercut_operations();
 		counts[1] = powercut_syncs();
 		must(write(ends[1], counts, sizeof counts) == sizeof counts);
@@ -191,7 +194,7 @@ stride_of(long all, long wanted)
 /* Where a directory was not synced there are several things that may be left of it: it is cut there
  * again. False when the work has come to its end before. */
 static bool
-cut(long n)
+cut(int (*life)(void), long n)
 {
 	int status = POWERCUT_TORN;
 
@@ -199,7 +202,7 @@ cut(long n)
 		struct acks acks = {0};
 
 		victim_fresh();
-		status = victim_harvest(victim_run(live_twice, powercut_at, n,
+		status = victim_harvest(victim_run(life, powercut_at, n,
 		                                   (uint64_t)n * POWERCUT_TIMES + (uint64_t)times),
 		                        &acks);
 		if (status != POWERCUT_STATUS && status != POWERCUT_TORN && status != OK)
@@ -210,15 +213,26 @@ cut(long n)
 	return status != OK;
 }
 
-TEST(test_power_cut)
+static void
+cut_everywhere(int (*life)(void))
 {
 	long operations, syncs, cuts = 0;
 
-	measure(&operations, &syncs);
+	measure(life, &operations, &syncs);
 	assert_true(operations > 100 && syncs > 10);
 	for (long n = 1; n <= operations; n += stride_of(operations, CUTS))
-		cuts += cut(n);
+		cuts += cut(life, n);
 	assert_true(cuts > CUTS / 2);
+}
+
+TEST(test_power_cut)
+{
+	cut_everywhere(live_twice);
+}
+
+TEST(test_power_cut_beside_a_checkpoint)
+{
+	cut_everywhere(live_long);
 }
 
 /* As if the machine had been started again. */
@@ -322,20 +336,21 @@ TEST(test_cut_in_replacing)
 	assert_true(cuts >= 4 * REPLACED * POWERCUT_TIMES);
 }
 
-TEST(test_failed_sync)
+static void
+fail_everywhere(int (*life)(void))
 {
 	long operations, syncs, failures = 0;
 	char saved[4096];
 
 	victim_fresh();
-	measure(&operations, &syncs);
+	measure(life, &operations, &syncs);
 	for (long n = 1; n <= syncs; n += stride_of(syncs, FAILURES)) {
 		struct acks acks = {0};
 		int status;
 
 		victim_fresh();
-		status = victim_harvest(victim_run(live_twice, powercut_fail_sync, n, (uint64_t)n),
-		                        &acks);
+		status =
+		    victim_harvest(victim_run(life, powercut_fail_sync, n, (uint64_t)n), &acks);
 		if (status == OK)
 			continue; /* there were fewer syncs than in the first run */
 		if (status != REFUSED)
@@ -353,6 +368,16 @@ TEST(test_failed_sync)
 		assert_kept(&acks);
 	}
 	assert_true(failures > FAILURES / 3);
+}
+
+TEST(test_failed_sync)
+{
+	fail_everywhere(live_twice);
+}
+
+TEST(test_failed_sync_beside_a_checkpoint)
+{
+	fail_everywhere(live_long);
 }
 
 TEST(test_closed_after_failure)

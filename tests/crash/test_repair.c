@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "cell/base/must.h"
+#include "cell/copy/copy_files.h"
 #include "cell/sys/file.h"
 #include "cell/sys/log.h"
 #include "tests/crash/powercut.h"
@@ -45,6 +46,7 @@ save_other_file(struct fixture *of, uint64_t applied)
 static void
 make_replica(void)
 {
+	struct state_copier copier;
 	struct fixture other;
 	char from[128], to[128];
 	bool copied = false;
@@ -68,7 +70,8 @@ make_replica(void)
 	save_other_file(&other, FETCHED);
 	fixture_save(&other, FETCHED, payload_of(FETCHED));
 	fixture_wait_saved(&other, FETCHED);
-	store_copy(other.store, STORE_COPY, on_copied, &copied);
+	state_copy_init(&copier, &other.loop, other.directory);
+	state_copy_add(&copier, STORE_COPY, on_copied, &copied);
 	while (!copied)
 		uv_run(&other.loop, UV_RUN_ONCE);
 	snprintf(from, sizeof from, "%s/" STORE_COPY, other.directory);
@@ -133,7 +136,7 @@ receive(void)
 static int
 install_and_go_on(void)
 {
-	if (!receive() || !store_fetched_ready(f.directory, "test", f.why, sizeof f.why))
+	if (!receive() || !state_copy_ready(f.directory, "test", f.why, sizeof f.why))
 		return REFUSED;
 	return go_on();
 }

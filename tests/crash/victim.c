@@ -1,5 +1,6 @@
 #include "tests/crash/victim.h"
 
+#include <dirent.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -91,6 +92,19 @@ victim_trim(uint64_t slot, uint64_t ticket)
 	struct px_record r = {.kind = PX_RECORD_TRIM, .slot = slot};
 
 	store_log(f.store, ticket, &r, 1);
+}
+
+int
+victim_threads(void)
+{
+	DIR *d = opendir("/proc/self/task");
+	int n = 0;
+
+	must(d != NULL);
+	while (readdir(d) != NULL)
+		n++;
+	closedir(d);
+	return n - 2; /* "." and ".." */
 }
 
 /* ---- the parent ---- */

@@ -28,6 +28,7 @@ void victim_fresh(void);
 /* Opens and starts the store; what it acknowledges is told. False with f.why. */
 bool victim_start(void);
 void victim_trim(uint64_t slot, uint64_t ticket);
+int victim_threads(void); /* of this process */
 
 /* ---- in the parent ---- */
 

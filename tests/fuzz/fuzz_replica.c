@@ -143,6 +143,7 @@ begin(struct play *p, int replicas)
 	config.paxos.drift_permille = 10;
 	config.master.cell = "fuzz";
 	config.master.drift_permille = 10;
+	config.master.keys.n = 1;
 	p->now = (mono_t){1};
 	p->replica = replica_new(&config, tree_new("fuzz"), &nothing, p->now);
 	for (int i = 0; i < CLIENTS; i++)

@@ -17,7 +17,6 @@
  *   b: generation 2         of its cache; says so from now on
  *   b: dropped 3 [leave 2 of f]
  *                           acknowledges all notices up to that one; gives leave back
- *   b: opens 3 [yes]        answers that question: it has the file open, or not
  *   b: [ordered] [number 7] [below 3] [without f] [for eve] [through 3 [of a] [forged | raised]]
  *      REQUEST              `without`: it has dropped f from its cache for that; `for`: acts for
  *                           a user of its principal; `through`: a handle that was opened with the
@@ -342,18 +341,6 @@ dropped(struct player *p, struct bare *b, struct script *w)
 	send_message(p, b, &m);
 }
 
-static void
-opens(struct player *p, struct bare *b, struct script *w)
-{
-	struct message m = {.code = MSG_opens,
-	                    .opens = {.session = b->session,
-	                              .epoch = b->epoch,
-	                              .question = script_number(w)}};
-
-	m.opens.open = script_take(w, "yes");
-	send_message(p, b, &m);
-}
-
 /* ---- requests ---- */
 
 static void
@@ -513,9 +500,8 @@ bare_command(struct player *p, struct bare *b, struct script *w)
 	    {"claim", claim},       {"connect", connect_anew}, {"drop", drop},
 	    {"datagram", datagram}, {"dropped", dropped},      {"generation", generation},
 	    {"epoch", epoch},       {"forget", forget},        {"keepalive", keepalive},
-	    {"nonce", nonce},       {"open", open_any},        {"opens", opens},
-	    {"returned", returned}, {"sends", sends},          {"steal", steal},
-	    {"watch", watch},
+	    {"nonce", nonce},       {"open", open_any},        {"returned", returned},
+	    {"sends", sends},       {"steal", steal},          {"watch", watch},
 	};
 	struct msg_request request = {.ordered = script_take(w, "ordered")};
 	uint8_t nodes[8];

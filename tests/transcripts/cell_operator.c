@@ -23,14 +23,19 @@ member_question(struct player *p, struct script *w, struct msg_operate *m, uint8
 static void
 session_question(struct player *p, struct script *w, struct msg_operate *m)
 {
+	const bool all_of = script_take(w, "all-of");
 	const char *name = script_needed(w);
 	const struct bare *b = bare_find(p, name);
 	const struct machine *client = player_client(p, name);
 
+	m->keep_delay = script_take(w, "keep");
+	if (all_of) {
+		m->name = bytes_of(name);
+		return;
+	}
 	m->id = b != NULL        ? b->session
 	        : client != NULL ? client->session
 	                         : strtoull(name, NULL, 10);
-	m->keep_delay = script_take(w, "keep");
 	history_waits_over(p->s, m->id); /* the model knows of no such end */
 	machine_session_destroyed(p->s, m->id);
 }
@@ -40,7 +45,10 @@ static void
 principal_question(struct script *w, struct msg_operate *m)
 {
 	static uint8_t key[32];
+	const bool purge = script_take(w, "purge");
 	const char *name = script_needed(w), *word = script_word(w);
+
+	m->purge = purge;
 
 	m->name = bytes_of(name);
 	memset(key, (word != NULL ? word : name)[0], sizeof key);
@@ -250,7 +258,9 @@ print_status(struct player *p, const struct msg_status_reply *m)
 {
 	static const char *const roles[] = {[REPLICA_MASTER] = "master"};
 	struct cursor at = cursor_of(m->progress.packed);
+	struct cursor links = cursor_of(m->links.packed);
 	struct progress row;
+	struct peer_link link;
 
 	player_say(p,
 	           "operator: replica %u is %s, master %u, epoch %lu, applied %lu of %lu, "
@@ -264,6 +274,10 @@ print_status(struct player *p, const struct msg_status_reply *m)
 		player_say(p, "operator: replica %u has %lu, heard %ld ms ago%s", row.id,
 		           (unsigned long)row.match, (long)row.heard_ms,
 		           row.full ? ", its disk is full" : "");
+	while (wire_next_peer_link(&links, &link))
+		if (link.down_ms >= 0)
+			player_say(p, "operator: no connection to replica %u for %ld ms", link.id,
+			           (long)link.down_ms);
 }
 
 static void
@@ -299,8 +313,14 @@ print_limits(struct player *p, const struct msg_status_reply *m)
 static void
 on_operated(struct player *p, const struct question *q, const struct msg_operated *m)
 {
+	struct cursor at = cursor_of(m->naming.packed);
+	struct acl_file file;
+
 	player_say(p, "operator: %s%s%.*s", m->rc == RC_OK ? "done" : rc_name(m->rc),
 	           m->why.len > 0 ? ": " : "", (int)m->why.len, (const char *)m->why.data);
+	while (wire_next_acl_file(&at, &file))
+		player_say(p, "operator: named by acl/%.*s", (int)file.name.len,
+		           (const char *)file.name.data);
 	if (m->rc == RC_OK && q->body != 0) {
 		player_say(p, "operator: it is replica %lu", (unsigned long)m->id);
 		create(p, (uint8_t)m->id, q->body);

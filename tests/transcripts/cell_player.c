@@ -160,7 +160,7 @@ COMMAND(speaks)
 static void
 expect_running(struct script *w, const struct host *n, bool runs)
 {
-	if (host_runs(n) != runs)
+	if (n->up != runs)
 		script_misuse(w, runs ? "it does not run" : "it runs already");
 }
 
@@ -205,8 +205,11 @@ COMMAND(damage)
 {
 	struct host *n = next_host(p, w);
 
-	if (script_take(w, "keys"))
+	if (script_take(w, "all")) {
+		words_expect(w, "keys");
 		n->disk.keys = (struct key_files){0};
+	} else if (script_take(w, "keys"))
+		signing_keys_first(&n->disk.keys);
 	else if (script_take(w, "history"))
 		damage_history(replica_tree(n->replica));
 	else if (!damage_contents(replica_tree(n->replica),
@@ -399,7 +402,7 @@ static const struct script_command commands[] = {
     {"client", "NAME [caching]", run_client},
     {"crash", "REPLICA [late]", run_crash},
     {"cut", "REPLICA [REPLICA]", run_cut},
-    {"damage", "REPLICA history|keys|FILE", run_damage},
+    {"damage", "REPLICA history|[all] keys|FILE", run_damage},
     {"deaf", "REPLICA [REPLICA]", run_cut},
     {"disk", "REPLICA writes|full|free|stuck [TIME]", run_disk},
     {"freeze", "REPLICA|CLIENT TIME", run_freeze},

@@ -188,7 +188,7 @@ put_sequencer(struct buffer *to, struct bytes text)
 	buffer_printf(to, "%.*s, instance %lu, %s, token %lu, signed %s", (int)q.path.len,
 	              (const char *)q.path.data, (unsigned long)q.instance,
 	              q.mode == LOCK_EXCLUSIVE ? "exclusive" : "shared", (unsigned long)q.fence,
-	              sequencer_verify(&q, first_start_public_key()) ? "by the cell" : "wrongly");
+	              sequencer_verify(&q, signing_keys_public()) ? "by the cell" : "wrongly");
 }
 
 void

@@ -25,7 +25,7 @@ player_say(struct player *p, const char *format, ...)
 
 /* Verdicts begin with what they are about; those of paxos have transcripts of their own. */
 static bool
-is_shown(const struct player *p, enum server_level level, const char *line)
+is_shown(const struct player *p, enum log_level level, const char *line)
 {
 	static const char *const subjects[] = {"session ",    "lock ",    "barrier", "request ",
 	                                       "mastership",  "list ",    "disk",    "digest",
@@ -33,7 +33,7 @@ is_shown(const struct player *p, enum server_level level, const char *line)
 
 	if (p->show_all)
 		return true;
-	if (level != SERVER_DEBUG) /* but for connections between replicas */
+	if (level != LEVEL_DEBUG) /* but for connections between replicas */
 		return strstr(line, " at host") == NULL;
 	for (size_t i = 0; i < sizeof subjects / sizeof *subjects; i++)
 		if (strncmp(line, subjects[i], strlen(subjects[i])) == 0)
@@ -44,7 +44,7 @@ is_shown(const struct player *p, enum server_level level, const char *line)
 /* In place of the number of a connection stands whose it is, and of that of a lock's node its path.
  */
 static void
-on_line(void *user, int replica, enum server_level level, const char *line)
+on_line(void *user, int replica, enum log_level level, const char *line)
 {
 	const struct bare *b = NULL;
 	struct player *p = user;
@@ -191,9 +191,10 @@ on_keepalive(struct player *p, const struct bare *b, const struct msg_keepalive_
 		           rc_name(m->rc));
 	else
 		player_say(p,
-		           m->cache_ms == 0 ? "%s: KeepAlive %lu: lease %u ms"
-		                            : "%s: KeepAlive %lu: lease %u ms, cache %u ms",
-		           b->name, (unsigned long)m->sequence, m->lease_ms, m->cache_ms);
+		           m->cache_ms == 0 ? "%s: KeepAlive %lu: lease %u ms%s"
+		                            : "%s: KeepAlive %lu: lease %u ms%s, cache %u ms",
+		           b->name, (unsigned long)m->sequence, m->lease_ms,
+		           m->scarce ? ", bytes are scarce" : "", m->cache_ms);
 }
 
 static void
@@ -253,19 +254,6 @@ on_invalidation(struct player *p, const struct bare *b, const struct msg_invalid
 }
 
 static void
-on_registered(struct player *p, const struct bare *b, const struct msg_registered *m)
-{
-	struct cursor at = cursor_of(m->nodes.packed);
-	struct buffer text = BUFFER(4096);
-	struct node_key node;
-
-	while (wire_next_node_key(&at, &node))
-		buffer_printf(&text, " %s", trace_path(p->s, node.node));
-	player_say(p, "%s: registered:%.*s", b->name, (int)text.len, (const char *)text.data);
-	buffer_free(&text);
-}
-
-static void
 on_message(struct player *p, struct bare *b, const struct message *m)
 {
 	struct buffer text = BUFFER(4096);
@@ -285,14 +273,6 @@ on_message(struct player *p, struct bare *b, const struct message *m)
 		return;
 	case MSG_invalidation:
 		on_invalidation(p, b, &m->invalidation);
-		return;
-	case MSG_who_opens:
-		player_say(p, "%s: question %lu: who opens %s?", b->name,
-		           (unsigned long)m->who_opens.question,
-		           trace_path(p->s, m->who_opens.node));
-		return;
-	case MSG_registered:
-		on_registered(p, b, &m->registered);
 		return;
 	case MSG_watching:
 		watches_bare_watching(p, b, &m->watching);

@@ -90,9 +90,9 @@ watches_bare_watching(struct player *p, const struct bare *b, const struct msg_w
 	struct watch_state s;
 
 	while (wire_next_watch_state(&at, &s))
-		player_say(p, "%s: watches %s: %s, generation %lu", b->name,
+		player_say(p, "%s: watches %s: %s, generation %lu, behind event %lu", b->name,
 		           trace_path(p->s, s.node), s.rc == RC_OK ? "ok" : rc_name(s.rc),
-		           (unsigned long)s.generation);
+		           (unsigned long)s.generation, (unsigned long)s.after);
 }
 
 void

@@ -259,8 +259,6 @@ next_contents(struct script *w)
 	return (struct bytes){room, n};
 }
 
-static const uint8_t no_session[8]; /* its key, as one sends it */
-
 static void
 node_op(struct sim *s, struct names *names, struct lock_names *locks, struct script *w,
         struct op *op)
@@ -300,11 +298,6 @@ node_op(struct sim *s, struct names *names, struct lock_names *locks, struct scr
 		else if (script_take(w, "change"))
 			op->set_acl.which = ACL_CHANGE;
 		op->set_acl.name = bytes_of(script_needed(w));
-		return;
-	case OP_make_ephemeral:
-		op->make_ephemeral.node = node;
-		if (script_take(w, "openers"))
-			op->make_ephemeral.openers = (struct wire_list){{no_session, 8}, 1};
 		return;
 	case OP_set_mtime:
 		op->set_mtime = (struct op_set_mtime){.node = node, .now = 1};

@@ -156,36 +156,6 @@ COMMAND(invalidation)
 	buffer_free(&nodes);
 }
 
-/* The cell asks who opens the node. */
-COMMAND(question)
-{
-	struct message m = {.code = MSG_who_opens, .who_opens.question = script_number(s)};
-
-	m.who_opens.node = script_number(s);
-	receive(p, &m);
-}
-
-/* The cell tells that the session is an opener by this number. */
-COMMAND(registered)
-{
-	struct message m = {.code = MSG_registered};
-	struct buffer nodes = BUFFER(64);
-
-	wire_put_node_key(&nodes, &(struct node_key){script_number(s)});
-	m.registered.nodes = (struct wire_list){buffer_view(&nodes), 1};
-	receive(p, &m);
-	buffer_free(&nodes);
-}
-
-/* The driver answers a question. */
-COMMAND(opens)
-{
-	struct client_event event = {.kind = CLIENT_OPENS, .question = script_number(s)};
-
-	event.open = script_value(s, "open") != NULL;
-	step(p, event);
-}
-
 /* The driver reports. */
 COMMAND(invalidated)
 {
@@ -295,6 +265,8 @@ submit(struct player *p, struct client_request *r)
 	client_request_guard(r, &(struct guard){.node = guard});
 	if (script_value(p->s, "opened") != NULL)
 		client_request_through(r, &p->opened);
+	if (script_value(p->s, "outlasts") != NULL)
+		client_request_outlasts(r);
 	client_request_for(r, bytes_of(user != NULL ? user : ""));
 	step(p, (struct client_event){.kind = CLIENT_REQUEST, .request = r});
 }
@@ -593,7 +565,7 @@ static const struct script_command commands[] = {
      run_keepalive},
     {"request",
      "OPERATION NODE [name=NAME] [count=N] [owner=N] [acquisition=N] [ordered=yes] [bytes=N] "
-     "[guard=NODE] [user=NAME] [opened=yes]",
+     "[guard=NODE] [user=NAME] [opened=yes] [outlasts=yes]",
      run_request},
     {"reply",
      "NUMBER [rc=CODE] [count=N] [index=N] [leave=N] [generation=N] [node=N] [version=N] "
@@ -601,11 +573,8 @@ static const struct script_command commands[] = {
      run_reply},
     {"invalidation", "NOTICE NODE... [everything=yes] [generation=N]", run_invalidation},
     {"invalidated", "INVALIDATION: the driver reports it", run_invalidated},
-    {"question", "NUMBER NODE: the cell asks who opens it", run_question},
-    {"opens", "NUMBER [open=yes]: the driver answers", run_opens},
-    {"registered", "NODE: the cell tells", run_registered},
     {"watch", "NODE [knows=GENERATION] [end=yes]", run_watch},
-    {"watching", "NODE... [rc=CODE] [version=N]", run_watching},
+    {"watching", "NODE... [rc=CODE] [after=N] [version=N]", run_watching},
     {"events", "FIRST NODE kind=KIND [version=N] [name=NAME] [count=N]", run_events},
     {"answered", "N: requests that are answered at once", run_answered},
     {"cached", "NODE NODES: so many are read with leave", run_cached},

@@ -170,11 +170,6 @@ say_update(struct player *p)
 		    (unsigned long long)u->grants[i].acquisition, rc_name(u->grants[i].rc),
 		    (unsigned long long)u->grants[i].fence);
 	say_invalidation(p);
-	if (u->question)
-		say(p, "question %llu: is node %llu open?", (unsigned long long)u->question,
-		    (unsigned long long)u->asked_node);
-	for (size_t i = 0; i < u->registered_n; i++)
-		say(p, "opener by %llu", (unsigned long long)u->registered[i]);
 	for (size_t i = 0; i < u->watched_n; i++)
 		watched_say(p->s, &u->watched[i]);
 	if (u->members_changed)

@@ -41,6 +41,7 @@ void
 watched_states(struct script *s, struct msg_watching *m, struct buffer *states)
 {
 	struct watch_state state = {.rc = (uint8_t)script_rc(s, script_value(s, "rc")),
+	                            .after = script_value_number(s, "after", 0),
 	                            .generation = script_value_number(s, "version", 1),
 	                            .path = bytes_of("/d/f")};
 	const char *word;

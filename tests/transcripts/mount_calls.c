@@ -206,10 +206,10 @@ handle_call(struct player *p, struct mount_event e)
 static void
 flush_call(struct player *p, struct mount_event e)
 {
-	const char *others = script_value(p->s, "others"), *fate = script_value(p->s, "process");
+	const char *fate = script_value(p->s, "process");
 
 	e.fate = !fate ? FATE_ALIVE : !strcmp(fate, "killed") ? FATE_KILLED : FATE_EXITING;
-	e.descriptors = !others ? 0 : !strcmp(others, "unknown") ? -1 : atoi(others);
+	e.has_other = script_value(p->s, "other") != NULL;
 	handle_call(p, e);
 }
 
@@ -312,11 +312,10 @@ lookup_call(struct player *p, struct mount_event e)
 static void
 open_as(struct player *p, const char *name, int flags, struct mount_event e)
 {
-	const char *as = script_value(p->s, "as"), *others = script_value(p->s, "others");
+	const char *as = script_value(p->s, "as");
 	struct named *d = set_name(p, p->descriptors, as ? as : name + (*name == '@'));
 
 	e.flags = d->flags = flags;
-	e.descriptors = others ? atoi(others) : 0;
 	e.name = bytes_of(e.kind == MOUNT_CREATE ? name : "");
 	e.mode = (mode_t)script_value_number(p->s, "mode", 0644);
 	d->ino = e.ino;
@@ -411,7 +410,7 @@ static const struct call {
 	const char *usage;
 } calls[] = {
     {"lookup", lookup_call, MOUNT_LOOKUP, 0, "NAME [in=DIRECTORY]"},
-    {"open", open_call, MOUNT_OPEN, 0, "NAME|@NAME FLAGS [as=DESCRIPTOR] [by=THREAD] [others=N]"},
+    {"open", open_call, MOUNT_OPEN, 0, "NAME|@NAME FLAGS [as=DESCRIPTOR] [by=THREAD]"},
     {"create", open_call, MOUNT_CREATE, 0, "NAME FLAGS [mode=OCTAL] [as=DESCRIPTOR]"},
     {"mkdir", name_call, MOUNT_MKDIR, 0755, "NAME [mode=OCTAL] [in=DIRECTORY]"},
     {"mknod", name_call, MOUNT_MKNOD, S_IFREG | 0644, "NAME [mode=OCTAL]"},
@@ -421,7 +420,7 @@ static const struct call {
     {"rename", name_call, MOUNT_RENAME, 0, "NAME NAME [flags=FLAGS]"},
     {"read", read_call, MOUNT_READ, 0, "DESCRIPTOR [at=OFFSET] [page=yes] [same=yes]"},
     {"write", handle_call, MOUNT_WRITE, 0, "DESCRIPTOR TEXT [at=OFFSET] [flags=FLAGS]"},
-    {"flush", flush_call, MOUNT_FLUSH, 0, "DESCRIPTOR [others=N|unknown] [process=killed|exiting]"},
+    {"flush", flush_call, MOUNT_FLUSH, 0, "DESCRIPTOR [other=yes] [process=killed|exiting]"},
     {"release", handle_call, MOUNT_RELEASE, 0, "DESCRIPTOR"},
     {"fsync", handle_call, MOUNT_FSYNC, 0, "DESCRIPTOR"},
     {"flock", handle_call, MOUNT_FLOCK, 0, "DESCRIPTOR shared|exclusive|unlock [nonblock=yes]"},
@@ -471,6 +470,6 @@ PUBLIC_COMMAND(call_wants)
 	e.flags = call_flags(p, script_word(s));
 	e.lock_owner = bench_lock_owner(e.pid);
 	wants = bench_wants(p->b, e);
-	say(p, "%s%s%s", wants ? "its process" : "nothing", wants & WANTS_FATE ? ", its fate" : "",
-	    wants & WANTS_DESCRIPTORS ? ", its descriptors" : "");
+	say(p, "%s%s%s%s", wants ? "its" : "nothing", wants & WANTS_PROCESS ? " process" : "",
+	    wants & WANTS_FATE ? " fate" : "", wants & WANTS_DESCRIPTORS ? " descriptors" : "");
 }

@@ -102,24 +102,6 @@ COMMAND(dropped)
 	bench_dropped(p->b, strcmp(name, "everything") ? call_inode(p, name) : 0);
 }
 
-/* ---- the cell counts openers ---- */
-
-COMMAND(opens)
-{
-	const uint64_t node = call_inode(p, script_needed(s));
-
-	p->call = 0;
-	script_say(s, "%s", bench_opens(p->b, node) ? "it is open" : "it is not open");
-}
-
-COMMAND(registered)
-{
-	const uint64_t node = call_inode(p, script_needed(s));
-
-	p->call = 0;
-	bench_registered(p->b, node);
-}
-
 /* ---- the cell and the other machine ---- */
 
 COMMAND(hold)
@@ -197,11 +179,22 @@ other_does(struct player *p, const char *what, const char *name, const char *to)
 		return rename_file(b->cell, b->other, NODE_ROOT, name, NODE_ROOT, to);
 	if (!strcmp(what, "creates"))
 		return create(b->cell, b->other, NODE_ROOT, name, NODE_FILE, true);
+	if (!strcmp(what, "mkdir"))
+		return create(b->cell, b->other, NODE_ROOT, name, NODE_DIRECTORY, true);
+	if (!strcmp(what, "rmdir"))
+		return delete_name(b->cell, NODE_ROOT, name, NODE_DIRECTORY);
+	if (!strcmp(what, "fills"))
+		return create(b->cell, b->other, node, to, NODE_FILE, false);
+	if (!strcmp(what, "empties"))
+		return delete_name(b->cell, node, to,
+		                   attr_of(b->cell, lookup(b->cell, node, to)).kind);
 	if (!strcmp(what, "restricts"))
 		return restrict_elsewhere(b, node);
 	if (!strcmp(what, "closes"))
 		return run(b->cell, b->other,
 		           OP(close_ephemeral, .node = script_value_number(p->s, "number", node)));
+	if (!strcmp(what, "marks"))
+		return run(b->cell, b->other, OP(make_ephemeral, .node = node));
 	if (!strcmp(what, "ends"))
 		return end_session(b->cell, b->other, SESSION_CLOSED);
 	script_misuse(p->s, "another machine does nothing that is called \"%s\"", what);
@@ -276,7 +269,7 @@ player_end(void *world)
 COMMAND(mount)
 {
 	const char *commit = script_value(s, "commit"), *flags = script_value(s, "open");
-	const char *locked = script_value(s, "locked"), *name;
+	const char *locked = script_value(s, "locked"), *bits = script_value(s, "umask"), *name;
 	struct mount_config config = {.cell = "local",
 	                              .uid = 1000,
 	                              .gid = 1000,
@@ -287,6 +280,7 @@ COMMAND(mount)
 	*p = (struct player){.trace = {.on = true}, .s = s};
 	config.commit_at_write = commit && !strcmp(commit, "write");
 	config.quiet = call_option(p, "quiet");
+	config.umask = bits ? (mode_t)strtoul(bits, NULL, 8) : 0;
 	config.listing_page = (uint32_t)script_value_number(s, "page", 0);
 	p->b = bench_new(&config);
 	bench_state(p->b, CLIENT_SAFE);
@@ -308,8 +302,23 @@ COMMAND(mount)
 	}
 }
 
+/* The quota is lowered so that so many bytes are left, and the cell has told so. */
+COMMAND(quota)
+{
+	struct fixture *f = p->b->cell;
+	const uint64_t left = script_number(s);
+
+	assert_int_equal(look(f, READER, OP(get_usage)), RC_OK);
+	assert_int_equal(run(f, 0,
+	                     OP(set_setting, .setting = SETTING_quota_bytes,
+	                        .value = f->answer.usage.bytes + left)),
+	                 RC_OK);
+	p->b->client.status.scarce = tree_is_scarce(f->tree);
+}
+
 static const struct script_command commands[] = {
-    {"mount", "[NAME CONTENTS|-]... [open=FLAGS] [locked=MODE] [commit=write] [quiet=yes] ...",
+    {"mount",
+     "[NAME CONTENTS|-]... [open=FLAGS] [locked=MODE] [commit=write] [quiet=yes] [umask=OCTAL] ...",
      run_mount},
     {"close", "DESCRIPTOR [by=THREAD]: flush, release", call_close},
     {"forget", "INODE COUNT", call_forget},
@@ -323,15 +332,17 @@ static const struct script_command commands[] = {
     {"leave", "MILLISECONDS: of the leave to cache are left", run_leave},
     {"late", "MILLISECONDS: replies that the kernel keeps are written so late", run_late},
     {"dropped", "INODE|everything: by the client from its cache", run_dropped},
-    {"opens", "INODE: asked by the client", run_opens},
-    {"registered", "INODE: told by the client: the session is its opener", run_registered},
     {"event", "KIND NAME|- [path=PATH] [version=N] [child=NAME] [count=N]", run_event},
     {"hold", ": the cell does not answer until answer or resume", run_hold},
     {"answer", "[as=CODE] [knows=GENERATION] [behind=yes]: of the oldest request; [newest=yes]",
      run_answer},
     {"resume", ": the cell answers everything, from now on at once", run_resume},
-    {"other", "writes|deletes|locks|unlocks|renames|restricts|creates|closes|ends NAME ...",
+    {"other",
+     "writes|deletes|locks|unlocks|renames|restricts|creates|mkdir|rmdir|fills|empties|closes|"
+     "marks|ends "
+     "NAME ...",
      run_other},
+    {"quota", "BYTES: are left", run_quota},
     {"cell", "NAME: as the cell has it", run_cell},
     {"memory", ": versions, locks and the next deadline", run_memory},
     {NULL, "", call_any},

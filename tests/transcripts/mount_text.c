@@ -138,8 +138,6 @@ print_kept(struct buffer *t, const struct mount_reply *r)
 		              (long long)span_to_ms(r->entry_timeout));
 	if (r->attr_timeout.ns)
 		buffer_printf(t, ", kept %lld ms", (long long)span_to_ms(r->attr_timeout));
-	if (r->by_descriptor)
-		buffer_printf(t, " by a descriptor, else ESTALE");
 }
 
 /* The result in an answer, as text; empty for one that only tells success. */

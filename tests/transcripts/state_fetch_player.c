@@ -2,7 +2,7 @@
  * for, writes and gives up then. */
 
 #include "cell/base/checksum.h"
-#include "cell/server/state_fetch.h"
+#include "cell/copy/state_fetch.h"
 #include "tests/transcripts/script.h"
 
 enum { DATA_MAX = 4096 };

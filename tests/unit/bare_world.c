@@ -121,7 +121,7 @@ world_of(const struct row_list *rows, uint64_t applied)
 {
 	struct bare_world *w = stage(1);
 	struct disk *d = &w->host->disk;
-	struct disk empty = {.file = d->file, .has_key = d->has_key};
+	struct disk empty = {.file = d->file, .keys = d->keys};
 
 	host_crash_for(w->s, w->host, LOSE_ALL, NEVER_S * SECOND);
 	disk_free(d);

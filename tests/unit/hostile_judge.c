@@ -227,12 +227,15 @@ says_nothing(enum rc rc)
 }
 
 /* One that waited behind others may have been given up once more meanwhile, or that it was may have
- * been forgotten. */
+ * been forgotten. Its subject may lack the right to the lock, which is decided before its number.
+ */
 static const char *
 refused_rightly(struct judge *j, const struct asked *a, const struct msg_reply *r)
 {
 	j->judged[a->rc == RC_OLD_EPOCH ? OLD_EPOCH : ACQUIRE]++;
 	if (a->rc == RC_PERM && has_lock(j, a))
+		return NULL;
+	if (a->rc == RC_INVAL && r->rc == RC_ACCES)
 		return NULL;
 	if (r->rc == a->rc || (a->gave_up != 0 && r->rc == RC_INTR) ||
 	    (a->gave_up != 0 && a->gave_up < below_of(j, a->session, 0)))

@@ -118,22 +118,25 @@ step(struct bench *b, struct mount_event *event)
 
 /* ---- the cell ---- */
 
-/* As a master does after a lock was freed: the first acquire of the queue gets it, if it can. */
+/* As a master does after a lock was freed: the first acquire of the queue gets it, if it can. One
+ * without the right is told so. */
 static void
 serve_waiters(struct bench *b)
 {
 	struct bench_waiter w;
 	struct client_grant g;
 	struct mount_event event = {.kind = MOUNT_GRANT, .grant = &g};
+	enum rc rc;
 
 	for (size_t n = 0; n < b->waiters_n; n++) {
 		w = b->waiters[n];
-		if (run(b->cell, 0, OP(grant, .session = w.session, .acquire = w.acquire)) != RC_OK)
+		rc = run(b->cell, 0, OP(grant, .session = w.session, .acquire = w.acquire));
+		if (rc != RC_OK && rc != RC_ACCES)
 			continue;
 		g = (struct client_grant){.node = w.acquire.node,
 		                          .owner = w.acquire.owner,
 		                          .acquisition = w.acquire.acquisition,
-		                          .rc = RC_OK};
+		                          .rc = rc};
 		memmove(&b->waiters[n], &b->waiters[n + 1], (--b->waiters_n - n) * sizeof w);
 		n--;
 		step(b, &event);
@@ -400,21 +403,6 @@ bench_dropped(struct bench *b, uint64_t node)
 	                              .nodes = &node,
 	                              .nodes_n = node != 0,
 	                              .everything = node == 0});
-}
-
-bool
-bench_opens(struct bench *b, uint64_t node)
-{
-	step(b, &(struct mount_event){.kind = MOUNT_OPENS, .node = node});
-	return b->update.open;
-}
-
-void
-bench_registered(struct bench *b, uint64_t node)
-{
-	step(b, &(struct mount_event){.kind = MOUNT_REGISTERED, .nodes = &node, .nodes_n = 1});
-	if (!b->hold)
-		bench_answer_all(b);
 }
 
 void

@@ -89,9 +89,6 @@ void bench_kill(struct bench *b, uint64_t call);
 void bench_wait(struct bench *b, int64_t ms);
 /* The client drops a node from its cache; 0: everything. */
 void bench_dropped(struct bench *b, uint64_t node);
-/* The client asks whether the node is open; tells that the session is its opener. */
-bool bench_opens(struct bench *b, uint64_t node);
-void bench_registered(struct bench *b, uint64_t node);
 /* The client tells of an event, at this time of day. */
 void bench_watched(struct bench *b, const struct client_watched *w, int64_t wall_ns);
 /* The session has ended and another one was opened. */

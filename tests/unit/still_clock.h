@@ -1,4 +1,4 @@
-/* The clock of struct server_io: it stands still until the test moves it. */
+/* The clock of struct clock_io: it stands still until the test moves it. */
 #ifndef LSFS_TESTS_STILL_CLOCK_H
 #define LSFS_TESTS_STILL_CLOCK_H
 

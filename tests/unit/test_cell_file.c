@@ -100,7 +100,7 @@ TEST(test_located)
 	char found[128];
 
 	assert_true(cell_file_locate("no-such-cell", found, sizeof found));
-	assert_string_equal(found, "/etc/lsfs/no-such-cell.conf");
+	assert_string_equal(found, CELL_FILE_DIRECTORY "/no-such-cell.conf");
 	assert_false(cell_file_locate("dir/cell.conf", found, sizeof found));
 	assert_string_equal(found, "dir/cell.conf");
 	assert_int_equal(chdir(directory), 0);
@@ -233,6 +233,20 @@ TEST(test_network_refused)
 	               "key: not a key: QQ");
 	assert_refused(NETWORK FIRST "role = boss\n", ":9: role: neither voter nor learner: boss");
 	assert_refused(NETWORK FIRST "role = voter\nrole = learner\n", ":10: role: given twice");
+}
+
+/* Reading does not wait for somebody who writes it. */
+TEST(test_not_a_regular_file)
+{
+	struct cell_file cell_file;
+
+	unlink(path);
+	assert_int_equal(mkfifo(path, 0600), 0);
+	alarm(10);
+	assert_false(cell_file_read(path, &cell_file, why, sizeof why));
+	assert_non_null(strstr(why, "c: not a regular file"));
+	alarm(0);
+	unlink(path);
 }
 
 TEST(test_settings)

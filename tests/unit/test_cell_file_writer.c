@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cell/server/cell_file_writer.h"
+#include "cell/server/internal.h"
 #include "tests/unit/still_clock.h"
 #include "tests/unit/unit.h"
 
@@ -22,7 +22,7 @@ io_write_cell_file(void *user, const struct cell_file *cell_file, const struct s
 }
 
 static void
-io_fail(void *user, const char *why)
+io_fail(struct store *user, const char *why)
 {
 	(void)user;
 	snprintf(failed, sizeof failed, "%s", why);
@@ -31,7 +31,7 @@ io_fail(void *user, const char *why)
 static int lines;
 
 static void
-io_log(void *user, enum server_level level, const char *line)
+io_log(void *user, enum log_level level, const char *line)
 {
 	(void)user;
 	(void)level;
@@ -39,10 +39,9 @@ io_log(void *user, enum server_level level, const char *line)
 	lines++;
 }
 
-static const struct server_io io = {.now = io_now,
-                                    .log = io_log,
-                                    .write_cell_file = io_write_cell_file,
-                                    .fail = io_fail};
+static const struct server_io io = {.clock = {.now = io_now, .log = io_log},
+                                    .directory.write_cell_file = io_write_cell_file,
+                                    .store.fail = io_fail};
 
 static const struct cell_file_replica list[] = {
     {.id = 1, .role = MEMBER_VOTER, .address = "a:1"},

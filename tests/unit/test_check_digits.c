@@ -1,6 +1,6 @@
 /* The check digits of handles: good for what they were computed of, and for nothing else. */
 #include <string.h>
-#include "cell/master/check_digits.h"
+#include "cell/master/master_request.h"
 #include "tests/unit/unit.h"
 
 static const uint8_t secrets[2][CHECK_SECRET] = {"the cell's key", "its former key"};

@@ -5,10 +5,12 @@
 #include <fcntl.h>
 #include <linux/landlock.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -150,6 +152,78 @@ TEST(test_no_program_is_executed)
 TEST(test_no_capability_is_left)
 {
 	assert_int_equal(confined(counts_capabilities), 4);
+}
+
+/* ---- a mount of root ---- */
+
+static int
+is_mounted(bool has_files, int (*deed)(void))
+{
+	const pid_t child = fork();
+	char why[256];
+	int status;
+
+	must(child >= 0);
+	if (child == 0)
+		_exit(confinement_before_mount(why, sizeof why) &&
+		              confinement_enter_mounted(has_files, why, sizeof why)
+		          ? deed()
+		          : 255);
+	must(waitpid(child, &status, 0) == child && WIFEXITED(status));
+	return WEXITSTATUS(status);
+}
+
+static int
+reads_its_parent(void)
+{
+	char name[64];
+
+	snprintf(name, sizeof name, "/proc/%d/fdinfo/0", (int)getppid());
+	return open(name, O_RDONLY) < 0 ? errno : 0;
+}
+
+static int
+writes_into_its_parent(void)
+{
+	char name[64];
+
+	snprintf(name, sizeof name, "/proc/%d/mem", (int)getppid());
+	return open(name, O_RDWR) < 0 ? errno : 0;
+}
+
+static int
+kills_its_parent(void)
+{
+	return kill(getppid(), 0) < 0 ? errno : 0;
+}
+
+static int
+renames(void)
+{
+	return rename(elsewhere, elsewhere) < 0 ? errno : 0;
+}
+
+static int
+unmounts_nothing(void)
+{
+	return umount2(own, MNT_DETACH) < 0 ? errno : 0;
+}
+
+TEST(test_a_mount_of_root)
+{
+	if (geteuid() != 0)
+		skip();
+	assert_int_equal(is_mounted(false, executes), EPERM);
+	assert_int_equal(is_mounted(false, unshares), EPERM);
+	assert_int_equal(is_mounted(false, makes_a_file_elsewhere), EPERM);
+	assert_int_equal(is_mounted(false, writes_into_its_parent), EPERM);
+	assert_int_equal(is_mounted(false, kills_its_parent), EPERM);
+	assert_int_equal(is_mounted(false, renames), EPERM);
+	assert_int_equal(is_mounted(true, executes), EPERM);
+	assert_int_equal(is_mounted(true, makes_own_file), 0);
+	assert_int_equal(is_mounted(false, reads_elsewhere), 0);
+	assert_int_equal(is_mounted(false, reads_its_parent), 0);
+	assert_int_equal(is_mounted(false, unmounts_nothing), EINVAL); /* not refused */
 }
 
 static int

@@ -7,7 +7,8 @@
 #include <unistd.h>
 
 #include "cell/base/must.h"
-#include "cell/host/copy_files.h"
+#include "cell/copy/copy_files.h"
+#include "cell/store/store.h"
 #include "tests/unit/net_fixture.h"
 
 static char directory[64], path[128];
@@ -27,10 +28,10 @@ static void (*done)(void *user, enum rc rc, uint64_t applied, const char *why);
 static void *done_user;
 static bool whole;
 
-/* ---- in the place of server and store ---- */
+/* ---- in the place of the server and the copier ---- */
 
-void
-server_copy_made(struct server *s, enum rc rc, uint64_t applied, uint64_t size, const char *why)
+static void
+on_copy(struct server *s, enum rc rc, uint64_t applied, uint64_t size, const char *why)
 {
 	must((void *)s == play && (rc != RC_OK || applied == 7));
 	play->made_n++;
@@ -39,8 +40,8 @@ server_copy_made(struct server *s, enum rc rc, uint64_t applied, uint64_t size, 
 	snprintf(play->why, sizeof play->why, "%s", why != NULL ? why : "");
 }
 
-void
-server_fetch_checked(struct server *s, const char *why)
+static void
+on_check(struct server *s, const char *why)
 {
 	must((void *)s == play);
 	play->checked_n++;
@@ -48,17 +49,31 @@ server_fetch_checked(struct server *s, const char *why)
 }
 
 void
-store_copy(struct store *s, const char *name,
-           void (*then)(void *user, enum rc rc, uint64_t applied, const char *why), void *user)
+state_copy_init(struct state_copier *c, uv_loop_t *loop, const char *where)
 {
-	(void)s;
+	(void)c;
+	(void)loop;
+	must(strcmp(where, directory) == 0);
+}
+
+void
+state_copy_stop(struct state_copier *c, void (*idle)(void *user), void *user)
+{
+	(void)c;
+	idle(user);
+}
+
+void
+state_copy_add(struct state_copier *c, const char *name, state_copy_done *then, void *user)
+{
+	(void)c;
 	must(strcmp(name, STORE_COPY) == 0);
 	done = then;
 	done_user = user;
 }
 
 bool
-store_fetched_ready(const char *where, const char *cell, char *why, size_t why_size)
+state_copy_ready(const char *where, const char *cell, char *why, size_t why_size)
 {
 	must(strcmp(where, directory) == 0 && strcmp(cell, "dc1") == 0);
 	if (!whole)
@@ -96,8 +111,8 @@ start(struct play *p)
 	memset(p, 0, sizeof *p);
 	play = p;
 	assert_int_equal(uv_loop_init(&p->loop), 0);
-	copy_files_init(&p->files, &p->loop, NULL, directory, "dc1");
-	p->files.server = (struct server *)p;
+	copy_files_init(&p->files, &p->loop, directory, "dc1");
+	p->files.results = (struct copy_results){on_copy, on_check, (struct server *)p};
 	p->io = copy_files_io(&p->files);
 }
 

@@ -110,7 +110,7 @@ PAIR_TEST(test_strangers)
 
 	p.server.echo = true;
 	open_both();
-	fd = knock_by(SOCK_DGRAM);
+	fd = knock_by(SOCK_DGRAM, INADDR_LOOPBACK);
 	send_from_client(1);
 	UNTIL(&p, p.client.datagrams_n == 1);
 	spied = transport_find(p.client.transport, p.client.conn)->datagrams;

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "ctl/doctor.h"
+#include "ctl/health.h"
 #include "tests/unit/unit.h"
 
 static const struct cell_file members = {
@@ -58,14 +59,12 @@ found(const json_t *findings)
 static void
 expect(const struct cell *c, const char *text)
 {
-	json_t *findings = json_array();
-	char *all;
+	json_t *health = health_json(&members, c->answers);
+	char *all = found(json_object_get(health, "problems"));
 
-	doctor_replicas(findings, &members, c->answers);
-	all = found(findings);
 	assert_string_equal(all, text);
 	free(all);
-	json_decref(findings);
+	json_decref(health);
 }
 
 TEST(test_all_is_well)
@@ -84,8 +83,9 @@ TEST(test_clocks)
 	expect(&c, "");
 	c.answers[1].ahead_ms = -61500;
 	c.answers[2].ahead_ms = 3000;
-	expect(&c, "replica 2 (b:1): its time of day is 61.5 s behind that of this machine|"
-	           "replica 5 (c:1): its time of day is 3.0 s ahead of that of this machine|");
+	expect(&c,
+	       "replica 2 (b:1): its time of day differs from that of this machine: 61.5 s behind|"
+	       "replica 5 (c:1): its time of day differs from that of this machine: 3.0 s ahead|");
 }
 
 TEST(test_unreachable)
@@ -93,10 +93,12 @@ TEST(test_unreachable)
 	struct cell c = sound();
 
 	c.answers[2] = (struct answer){.why = "connection refused"};
-	expect(&c, "replica 5 (c:1): cannot be reached: connection refused|");
+	expect(&c, "dc1: one more failure would stop it: 2 of 3 replicas work, and 2 are needed|"
+	           "replica 5 (c:1): cannot be reached: connection refused|");
 	c.answers[0] = (struct answer){.why = "no answer in time"};
-	expect(&c, "replica 1 (a:1): cannot be reached: no answer in time|"
-	           "replica 5 (c:1): cannot be reached: connection refused|dc1: has no master|");
+	expect(&c, "dc1: has no master: 1 of 3 replicas can be reached, 2 are needed|"
+	           "replica 1 (a:1): cannot be reached: no answer in time|"
+	           "replica 5 (c:1): cannot be reached: connection refused|");
 }
 
 TEST(test_conditions)
@@ -106,9 +108,28 @@ TEST(test_conditions)
 	c.answers[1].status.condition = CONDITION_LOST;
 	c.answers[2].status.full = 1;
 	c.answers[0].status.disputed = 7;
-	expect(&c, "replica 2 (b:1): it has an older state than it has acknowledged, and lost its "
-	           "vote|replica 5 (c:1): it has no room on its disk|dc1: its replicas have "
-	           "different states|");
+	expect(&c,
+	       "dc1: one more failure would stop it: 1 of 3 replicas work, and 2 are needed|"
+	       "dc1: its replicas have different states, and too few answer to tell which is "
+	       "right: at entry 7|replica 2 (b:1): has an older state than it has acknowledged, "
+	       "and has lost its vote|replica 5 (c:1): has no room on its disk|");
+}
+
+/* A replica that is joining or a learner is in order. */
+TEST(test_each_condition)
+{
+	struct cell c = sound();
+
+	c.answers[1].status.condition = CONDITION_REPAIRING;
+	expect(&c, "dc1: one more failure would stop it: 2 of 3 replicas work, and 2 are needed|"
+	           "replica 2 (b:1): lacks part of its log or of its state, which comes from the "
+	           "others|");
+	c.answers[1].status.condition = CONDITION_OUTDATED;
+	expect(&c, "dc1: one more failure would stop it: 2 of 3 replicas work, and 2 are needed|"
+	           "replica 2 (b:1): speaks an earlier minor version than the log is written in|");
+	c.answers[1].status.condition = CONDITION_LEARNER;
+	expect(&c, "dc1: one more failure would stop it: 2 of 3 replicas work, and 2 are "
+	           "needed|");
 }
 
 TEST(test_a_limit)
@@ -118,7 +139,7 @@ TEST(test_a_limit)
 	c.answers[0].limits_n = 1;
 	c.answers[0].limits[0] =
 	    (struct answer_limit){"sessions", "count", LIMIT_OF_CELL, 95, 100, ""};
-	expect(&c, "the cell: 95 percent of sessions are used|");
+	expect(&c, "the cell: a limit is near: sessions, 95 of 100 count|");
 }
 
 /* ---- keys ---- */
@@ -149,8 +170,12 @@ TEST(test_keys)
 	close(fd);
 	expect_key(path, 0600, NULL);
 	expect_key(path, 0400, NULL);
-	expect_key(path, 0640, "others may read or write this key (mode 0640)");
-	expect_key(path, 0602, "others may read or write this key (mode 0602)");
+	expect_key(path, 0640, "others may read or write this key: mode 0640");
+	expect_key(path, 0602, "others may read or write this key: mode 0602");
+	if (geteuid() == 0) {
+		assert_int_equal(chown(path, 4711, 0), 0);
+		expect_key(path, 0600, "this key belongs to another user: its id is 4711");
+	}
 	unlink(path);
 	doctor_key(findings, path);
 	assert_int_equal(json_array_size(findings), 0);

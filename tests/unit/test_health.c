@@ -3,6 +3,7 @@
 #include "tests/unit/unit.h"
 
 static struct cell_file cell_file = {
+    .name = "dc1",
     .replicas =
         {
             {.id = 1, .role = MEMBER_VOTER, .address = "a:1"},
@@ -30,7 +31,7 @@ expect_first_problem(const struct answer answers[LIMIT_REPLICAS], const char *te
 	if (text == NULL)
 		assert_null(problem);
 	else
-		assert_string_equal(json_string_value(problem), text);
+		assert_string_equal(json_string_value(json_object_get(problem, "what")), text);
 	json_decref(all);
 }
 
@@ -53,8 +54,8 @@ TEST(test_only_we_cannot_reach_it)
 	    saying(3, REPLICA_FOLLOWER, 1),
 	};
 
-	expect_first_problem(answers, "no master can be reached: it is replica 1 for 2 of 3 "
-	                              "replicas");
+	expect_first_problem(answers, "its master cannot be reached from here: it is replica 1 "
+	                              "for 2 of 3 replicas");
 }
 
 /* It has no lease yet, or no more. */
@@ -66,7 +67,7 @@ TEST(test_followed_and_not_serving)
 	    saying(3, REPLICA_FOLLOWER, 1),
 	};
 
-	expect_first_problem(answers, "no master: 3 of 3 replicas can be reached, but have not "
+	expect_first_problem(answers, "has no master: 3 of 3 replicas can be reached, but have not "
 	                              "elected one");
 }
 
@@ -78,5 +79,6 @@ TEST(test_no_majority)
 	    saying(3, REPLICA_FOLLOWER, 1),
 	};
 
-	expect_first_problem(answers, "no master: 1 of 3 replicas can be reached, 2 are needed");
+	expect_first_problem(answers,
+	                     "has no master: 1 of 3 replicas can be reached, 2 are needed");
 }

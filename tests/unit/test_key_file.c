@@ -257,7 +257,7 @@ TEST(test_refused)
 	assert_refused("too long");
 	unlink(path);
 	assert_int_equal(mkdir(path, 0700), 0);
-	assert_refused("not a regular file");
+	assert_refused("Is a directory");
 	rmdir(path);
 }
 

@@ -2,7 +2,7 @@
 #include <sodium.h>
 #include <string.h>
 
-#include "cell/server/key_rotation.h"
+#include "cell/server/internal.h"
 #include "cell/tree/internal.h"
 #include "cell/tree/signing.h"
 #include "cell/wire/codec.h"
@@ -66,9 +66,8 @@ io_random(void *user, void *to, size_t n)
 }
 
 static const struct server_io io = {
-    .write_cell_file = io_write_cell_file,
-    .now = io_now,
-    .random = io_random,
+    .directory.write_cell_file = io_write_cell_file,
+    .clock = {.now = io_now, .random = io_random},
 };
 
 /* The key of this number. */
@@ -107,7 +106,7 @@ begin_with(struct fixture *f, const struct server_io *its_io,
 	f->tree = tree_new("a");
 	member_row_add(f->tree, &self, 1);
 	f->writer = cell_file_writer_new(its_io, &f->identity);
-	f->rotation = key_rotation_new(&(struct key_rotation_config){.io = its_io,
+	f->rotation = key_rotation_new(&(struct key_rotation_config){.clock = &its_io->clock,
 	                                                             .identity = &f->identity,
 	                                                             .tree = f->tree,
 	                                                             .writer = f->writer,
@@ -274,10 +273,10 @@ TEST(test_the_master_has_no_room)
 static int told;
 
 static void
-io_log(void *user, enum server_level level, const char *line)
+io_log(void *user, enum log_level level, const char *line)
 {
 	(void)user;
-	told += level == SERVER_INFO && strstr(line, "gets it") != NULL;
+	told += level == LEVEL_INFO && strstr(line, "gets it") != NULL;
 }
 
 static void
@@ -297,7 +296,7 @@ TEST(test_asked_again_and_again)
 	struct buffer frame = BUFFER(256);
 	struct fixture f;
 
-	logging.log = io_log;
+	logging.clock.log = io_log;
 	begin_with(&f, &logging, take_anything);
 	wire_put_frame(&frame, &m);
 	told = 0;
@@ -358,4 +357,93 @@ TEST(test_a_key_that_comes_is_not_lost)
 	assert_memory_equal(agreed + SIGN_PUBLIC, sign_public(secret(1)), SIGN_PUBLIC);
 	end(&f);
 	now.ns = 0;
+}
+
+/* ---- a new replica, which has no key and no state ---- */
+
+enum { LONG_S = 600, LONGEST_MS = 6250 };
+
+static struct pauses {
+	int n;
+	mono_t last;
+	span_t longest;
+} pauses;
+
+static void
+count_request(void *user, uint8_t replica, uint64_t conn, struct bytes frame)
+{
+	(void)user;
+	(void)conn;
+	if (replica != MASTER || wire_frame_code(frame) != MSG_secret_request)
+		return;
+	if (pauses.n++ > 0 && mono_since(now, pauses.last).ns > pauses.longest.ns)
+		pauses.longest = mono_since(now, pauses.last);
+	pauses.last = now;
+}
+
+static void
+begin_new(struct fixture *f)
+{
+	begin_with(f, &io, count_request);
+	end(f);
+	f->identity.signing.n = 0;
+	f->identity.cell_file.replicas_n = 2;
+	f->identity.cell_file.replicas[0].id = MASTER;
+	f->identity.cell_file.replicas[1].id = 1;
+	f->tree = tree_new("a");
+	f->writer = cell_file_writer_new(&io, &f->identity);
+	f->rotation = key_rotation_new(&(struct key_rotation_config){.clock = &io.clock,
+	                                                             .identity = &f->identity,
+	                                                             .tree = f->tree,
+	                                                             .writer = f->writer,
+	                                                             .send = count_request,
+	                                                             .agreed = on_agreed,
+	                                                             .changed = on_changed});
+	written.n = 0;
+}
+
+/* It goes on for as long as it runs, and every few seconds only. */
+TEST(test_asks_for_its_first_key)
+{
+	struct master_keys keys;
+	struct fixture f;
+
+	begin_new(&f);
+	while (mono_before(now, (mono_t){span_s(LONG_S).ns})) {
+		key_rotation_timeout(f.rotation, now);
+		assert_true(mono_before(now, key_rotation_deadline(f.rotation)));
+		now = key_rotation_deadline(f.rotation);
+	}
+	assert_in_range(pauses.n, LONG_S * 1000 / LONGEST_MS, LONG_S * 1000 / 5000 + 6);
+	assert_in_range(span_to_ms(pauses.longest), 5001, LONGEST_MS);
+	key_rotation_keys(f.rotation, &keys);
+	assert_int_equal(keys.n, 0);
+	assert_true(keys.incomplete);
+	end(&f);
+	now.ns = 0;
+}
+
+/* A key that is cut off is none, even where its last byte stands behind the frame; and one that the
+ * cell file does not name is not taken but from the master. */
+TEST(test_takes_its_first_key)
+{
+	uint8_t cut[2 * SIGN_SECRET];
+	struct buffer frame = BUFFER(sizeof cut - 1);
+	struct message m = {MSG_secret, .secret = {{secret(0), SIGN_SECRET - 1}}};
+	struct fixture f;
+
+	begin_new(&f);
+	wire_put_frame(&frame, &m);
+	memcpy(cut, frame.data, frame.len);
+	cut[frame.len] = secret(0)[SIGN_SECRET - 1];
+	key_rotation_peer(f.rotation, MASTER, true, true, (struct bytes){cut, frame.len});
+	buffer_reset(&frame);
+	m.secret.key = (struct bytes){secret(1), SIGN_SECRET};
+	wire_put_frame(&frame, &m);
+	key_rotation_peer(f.rotation, MASTER, true, false, buffer_view(&frame));
+	assert_int_equal(written.n, 0);
+	send_key(&f, 0);
+	assert_true(written.n == 1 && has(0));
+	buffer_free(&frame);
+	end(&f);
 }

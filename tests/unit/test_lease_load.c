@@ -1,6 +1,6 @@
 /* The factor of lease_load.h: it follows the number of sessions up at once and down slowly, and
  * does not swing. */
-#include "cell/master/lease_load.h"
+#include "cell/master/session_lease.h"
 #include "tests/unit/unit.h"
 
 #define LEASE span_s(12)

@@ -21,6 +21,9 @@ TEST(test_our_device)
 	assert_true(parse("12: POSIX  ADVISORY  READ 7 00:27:18446744073709551615 0 EOF\n", &lock));
 	assert_true(lock.ino == UINT64_MAX);
 	assert_true(parse("3: OFDLCK ADVISORY  READ -1 00:27:6 0 EOF\n", &lock));
+	assert_false(lock.lease);
+	assert_true(parse("4: LEASE  ACTIVE    READ 1234 00:27:6 0 EOF\n", &lock));
+	assert_true(lock.lease);
 }
 
 TEST(test_other_lines)

@@ -12,7 +12,6 @@
 #include "cell/base/limit.h"
 #include "cell/base/must.h"
 #include "cell/sys/log.h"
-#include "cell/sys/stderr_log.h"
 
 static char directory[] = "/tmp/lsfs-log.XXXXXX", path[64];
 
@@ -62,7 +61,7 @@ redirect(struct redirected *r, bool socket)
 static void
 restore(struct redirected *r)
 {
-	stderr_log_end();
+	log_end_never_blocking();
 	dup2(r->saved, STDERR_FILENO);
 	close(r->saved);
 	close(r->ends[0]);
@@ -86,6 +85,20 @@ drain(const struct redirected *r, char *last, size_t size)
 		lines++;
 	}
 	return lines;
+}
+
+/* A name neither ends the line nor gives commands to a terminal. */
+TEST(test_control_characters)
+{
+	char last[LOG_LINE_MAX];
+	struct redirected r;
+
+	redirect(&r, false);
+	log_info("%s", "a\n\x1b[2J\x7f|\xc2\x9b"
+	               "2J|\x9b|\xc3\xa4|\xe2\x82\xac|\xe2");
+	assert_int_equal(drain(&r, last, sizeof last), 1);
+	assert_string_equal(last, "test_log: a??[2J?|??2J|?|\xc3\xa4|\xe2\x82\xac|?");
+	restore(&r);
 }
 
 static void

@@ -6,8 +6,8 @@
 
 enum { ENTRIES = 1000 };
 
-enum work __real_log_db_tidy(struct log_db *log, bool idle);
-enum work __wrap_log_db_tidy(struct log_db *log, bool idle);
+enum work __real_log_db_tidy(struct log_db *log);
+enum work __wrap_log_db_tidy(struct log_db *log);
 enum work __real_sqlite_end(struct sqlite_db *db, int rc);
 enum work __wrap_sqlite_end(struct sqlite_db *db, int rc);
 
@@ -15,12 +15,12 @@ static struct fixture f;
 static _Thread_local bool tidies; /* the thread that writes log.db */
 
 enum work
-__wrap_log_db_tidy(struct log_db *log, bool idle)
+__wrap_log_db_tidy(struct log_db *log)
 {
 	enum work work;
 
 	tidies = true;
-	work = __real_log_db_tidy(log, idle);
+	work = __real_log_db_tidy(log);
 	tidies = false;
 	return work;
 }

@@ -41,8 +41,10 @@ cell(const char *roles, uint8_t self)
 		of->member = member((uint8_t)m.n, *roles == 'v'   ? MEMBER_VOTER
 		                                  : *roles == 'l' ? MEMBER_LEARNER
 		                                                  : MEMBER_REMOVED);
-		of->progress =
-		    (struct px_progress){.match = 10000, .applied = 10000, .answered_at = now};
+		of->progress = (struct px_progress){.match = 10000,
+		                                    .applied = 10000,
+		                                    .answered_at = now,
+		                                    .keys = 1};
 	}
 	return m;
 }
@@ -230,13 +232,13 @@ TEST(test_remove_keeps_the_keys)
 	struct member_view m = cell("vvv", 1);
 
 	m.keys = 70;
-	m.list[0].progress.keys = m.list[1].progress.keys = 70;
+	m.list[0].progress.keys = m.list[1].progress.keys = 71;
 	expect(member_rules_remove(&m, 2), RC_BUSY, "");
 	m.asked = mono_add(now, span_ms(-4 * LEASE_MS));
 	expect(member_rules_remove(&m, 2), RC_INVAL,
 	       "1 of 2 voters would have the signing keys in force");
 	assert_int_equal(role(&m, 2), MEMBER_VOTER);
-	m.list[2].progress.keys = 75;
+	m.list[2].progress.keys = 76;
 	assert_true(member_rules_remove(&m, 2).changed);
 }
 
@@ -276,10 +278,12 @@ TEST(test_promote_with_the_keys)
 {
 	struct member_view m = cell("vvvl", 1);
 
-	m.keys = 70;
-	m.list[3].progress.keys = 69;
+	m.list[3].progress.keys = 0;
 	assert_int_equal(member_rules_promote(&m).rc, RC_NOENT);
+	m.keys = 70;
 	m.list[3].progress.keys = 70;
+	assert_int_equal(member_rules_promote(&m).rc, RC_NOENT);
+	m.list[3].progress.keys = 71;
 	assert_int_equal(member_rules_promote(&m).id, 4);
 }
 

@@ -89,7 +89,6 @@ fuzz_open(struct fuzz *f)
 	    fuzz_start(f, (struct mount_event){.kind = pick(f, 8) ? MOUNT_CREATE : MOUNT_OPEN,
 	                                       .name = some_name(f),
 	                                       .ino = pick(f, 8) ? NODE_ROOT : f->files[n].ino,
-	                                       .descriptors = (int)pick(f, 3) - 1,
 	                                       .flags = O_CREAT | flags[pick(f, 6)],
 	                                       .mode = pick(f, 3) ? 0644 : S_ISVTX | 0644});
 }
@@ -159,7 +158,7 @@ fuzz_contents(struct fuzz *f)
 	case 3:
 		e.kind = MOUNT_FLUSH;
 		e.fate = (enum mount_fate)pick(f, 5);
-		e.descriptors = (int)pick(f, 3) - 1;
+		e.has_other = pick(f, 3) == 0;
 		break;
 	default:
 		e.flags = pick(f, 3) ? 0 : O_APPEND; /* as F_SETFL may change them */
@@ -393,13 +392,16 @@ fuzz_forget(struct bench *b)
 {
 	const struct mount *m = b->mount;
 	uint64_t fhs = m->handles.next_fh;
+	const struct inode *last;
 
 	for (uint64_t fh = 1; fh <= fhs; fh++)
 		bench_start(b, (struct mount_event){.kind = MOUNT_RELEASE, .fh = fh});
 	for (uint64_t ino = 1; ino <= 4 * b->calls; ino++)
 		bench_forget(b, ino, UINT64_MAX);
 	assert_true(TAILQ_EMPTY(&m->calls.all) && TAILQ_EMPTY(&m->handles.all));
-	assert_true(RB_EMPTY(&m->inodes));
+	last = RB_ROOT(&m->inodes);
+	assert_int_equal(last->ino, NODE_ROOT);
+	assert_true(RB_LEFT(last, by_number) == NULL && RB_RIGHT(last, by_number) == NULL);
 	assert_int_equal(mount_versions(m), 0);
 	assert_int_equal(m->handles.files, 0);
 }

@@ -45,7 +45,7 @@ TEST(test_defaults)
 	assert_true(parse(&o, "lsfs --standalone data mnt"));
 	assert_true(o.standalone);
 	assert_false(o.foreground || o.debug);
-	assert_false(o.quiet || o.allow_other || o.commit_at_write || o.fake);
+	assert_false(o.background || o.quiet || o.allow_other || o.commit_at_write || o.fake);
 	assert_string_equal(o.source, "data");
 	assert_string_equal(o.mountpoint, "mnt");
 	assert_int_equal(o.lock_delay_s, 15);
@@ -71,6 +71,25 @@ TEST(test_any_order)
 	assert_int_equal(o.grace_s, 7);
 	assert_string_equal(o.kernel, "ro,nodev");
 	options_free(&o);
+}
+
+TEST(test_umask)
+{
+	struct options o;
+
+	assert_true(parse(&o, "lsfs data mnt"));
+	assert_int_equal(o.umask, 0);
+	options_free(&o);
+	assert_true(parse(&o, "lsfs -o umask=0027 data mnt"));
+	assert_int_equal(o.umask, 0027);
+	options_free(&o);
+	assert_true(parse(&o, "lsfs -o umask=777 data mnt"));
+	options_free(&o);
+	refused("lsfs -o umask=1000 data mnt");
+	refused("lsfs -o umask=-1 data mnt");
+	refused("lsfs -o umask=8 data mnt");
+	refused("lsfs -o umask= data mnt");
+	refused("lsfs -o umask data mnt");
 }
 
 /* mount.fuse3 calls `lsfs SOURCE MOUNTPOINT -o rw,...,dev,suid`; mount(8) calls the helper with

@@ -28,6 +28,12 @@ new_acl(struct rights_bench *b, const char *name, const char *text)
 }
 
 static void
+write_acl(struct rights_bench *b, const char *name, const char *text)
+{
+	assert_int_equal(write_file(b->f, lookup(b->f, b->acl, name), text), RC_OK);
+}
+
+static void
 set_acl(struct rights_bench *b, uint64_t node, enum acl_name which, const char *name)
 {
 	assert_int_equal(run(b->f, READER,
@@ -211,7 +217,37 @@ RIGHTS_TEST(test_renaming)
 	assert_int_equal(rename_file(b->f, b->none, NODE_ROOT, "f", 999, "x"), RC_STALE);
 	assert_int_equal(attr_of(b->f, mine).parent, NODE_ROOT);
 	assert_int_equal(rename_file(b->f, b->writer, NODE_ROOT, "mine", NODE_ROOT, "f"), RC_OK);
+	set_acl(b, b->directory, ACL_READ, "everyone");
 	assert_int_equal(rename_file(b->f, b->writer, NODE_ROOT, "f", b->directory, "x"), RC_OK);
+	/* It keeps its own names, as with mv(1). */
+	assert_true(bytes_equal(b->f->answer.renamed.attr.acl_read, bytes_of("readers")));
+}
+
+/* The target shows the source's contents to those whom its own ACL names: who may not read the
+ * source could read them there. */
+RIGHTS_TEST(test_renaming_over_a_file_shows_it)
+{
+	struct rights_bench *b = *state;
+	const struct op *over = OP(rename, .parent = NODE_ROOT, .name = bytes_of("f"),
+	                           .new_parent = NODE_ROOT, .new_name = bytes_of("shown"));
+	const uint64_t shown = new_file(b->f, NODE_ROOT, "shown");
+
+	assert_refused(b, b->writer, over);
+	write_acl(b, "readers", "writer\n");
+	assert_int_equal(run(b->f, b->writer, over), RC_OK);
+	assert_int_equal(b->f->answer.renamed.attr.node, shown);
+}
+
+RIGHTS_TEST(test_renaming_over_a_file_of_the_same_readers)
+{
+	struct rights_bench *b = *state;
+	const uint64_t hidden = new_file(b->f, NODE_ROOT, "hidden");
+
+	set_acl(b, hidden, ACL_READ, "readers");
+	assert_int_equal(rename_file(b->f, b->writer, NODE_ROOT, "f", NODE_ROOT, "f"), RC_OK);
+	assert_int_equal(rename_file(b->f, b->writer, NODE_ROOT, "f", NODE_ROOT, "hidden"), RC_OK);
+	assert_int_equal(b->f->answer.renamed.attr.node, hidden);
+	assert_int_equal(b->f->answer.renamed.attr.rights, RIGHT_WRITE);
 }
 
 /* ---- ACL files ---- */
@@ -227,7 +263,7 @@ rights_of(struct rights_bench *b, const char *principal, const char *user)
 static void
 write_readers(struct rights_bench *b, const char *text)
 {
-	assert_int_equal(write_file(b->f, lookup(b->f, b->acl, "readers"), text), RC_OK);
+	write_acl(b, "readers", text);
 }
 
 RIGHTS_TEST(test_lines_of_an_acl_file)
@@ -312,6 +348,19 @@ RIGHTS_TEST(test_attributes_show_the_rights_of_the_subject)
 	                        .name = bytes_of("everyone"))),
 	                 RC_OK);
 	assert_int_equal(b->f->answer.attr.attr.rights, RIGHT_READ | RIGHT_CHANGE);
+}
+
+/* Short contents could be guessed from it. */
+RIGHTS_TEST(test_a_checksum_is_shown_to_readers)
+{
+	struct rights_bench *b = *state;
+
+	assert_int_equal(look(b->f, b->writer, OP(get_attr, .node = b->file)), RC_OK);
+	assert_int_equal(b->f->answer.attr.attr.checksum, 0);
+	assert_int_equal(run(b->f, b->writer, OP(set_contents, .node = b->file)), RC_OK);
+	assert_int_equal(b->f->answer.attr.attr.checksum, 0);
+	assert_int_equal(look(b->f, b->reader, OP(get_attr, .node = b->file)), RC_OK);
+	assert_int_not_equal(b->f->answer.attr.attr.checksum, 0);
 }
 
 /* ---- commands for a user ---- */
@@ -509,6 +558,50 @@ RIGHTS_TEST(test_an_acl_file_does_not_become_ephemeral)
 	assert_int_equal(run(b->f, READER,
 	                     OP(make_ephemeral, .node = lookup(b->f, b->acl, "mine"))),
 	                 RC_OK);
+}
+
+/* Without such a file the root or /acl would give a right to nobody, and nor would what inherits
+ * from them. */
+RIGHTS_TEST(test_acl_files_that_the_root_names_stay)
+{
+	struct rights_bench *b = *state;
+
+	assert_int_equal(delete_name(b->f, b->acl, "everyone", NODE_FILE), RC_BUSY);
+	assert_int_equal(rename_file(b->f, READER, b->acl, "everyone", NODE_ROOT, "x"), RC_BUSY);
+	assert_int_equal(rename_file(b->f, READER, b->acl, "everyone", b->acl, "all"), RC_BUSY);
+	set_acl(b, NODE_ROOT, ACL_WRITE, "writers");
+	assert_int_equal(delete_name(b->f, b->acl, "writers", NODE_FILE), RC_BUSY);
+	set_acl(b, NODE_ROOT, ACL_WRITE, "everyone");
+	assert_int_equal(delete_name(b->f, b->acl, "writers", NODE_FILE), RC_OK);
+	set_acl(b, b->acl, ACL_READ, "readers");
+	assert_int_equal(delete_name(b->f, b->acl, "readers", NODE_FILE), RC_BUSY);
+	set_acl(b, b->acl, ACL_READ, "everyone");
+	assert_int_equal(delete_name(b->f, b->acl, "readers", NODE_FILE), RC_OK);
+}
+
+/* Elsewhere a name is only a name; and editors save by renaming over the file. */
+RIGHTS_TEST(test_files_of_such_names_elsewhere)
+{
+	struct rights_bench *b = *state;
+	const uint64_t everyone = lookup(b->f, b->acl, "everyone");
+
+	new_file(b->f, NODE_ROOT, "everyone");
+	assert_int_equal(delete_name(b->f, NODE_ROOT, "everyone", NODE_FILE), RC_OK);
+	assert_int_equal(write_file(b->f, new_file(b->f, b->acl, "saved"), "*\n"), RC_OK);
+	assert_int_equal(rename_file(b->f, READER, b->acl, "saved", b->acl, "everyone"), RC_OK);
+	assert_int_equal(lookup(b->f, b->acl, "everyone"), everyone);
+}
+
+/* A name of an ephemeral file would last no longer than its session. */
+RIGHTS_TEST(test_the_root_names_no_ephemeral_file)
+{
+	struct rights_bench *b = *state;
+	const struct op *name =
+	    OP(set_acl, .node = NODE_ROOT, .which = ACL_READ, .name = bytes_of("mine"));
+
+	assert_int_equal(create(b->f, READER, b->acl, "mine", NODE_FILE, true), RC_OK);
+	assert_int_equal(run(b->f, READER, name), RC_BUSY);
+	set_acl(b, b->file, ACL_READ, "mine");
 }
 
 /* ---- /acl/admin ---- */

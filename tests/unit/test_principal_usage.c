@@ -119,11 +119,11 @@ TEST(test_window)
 static int denied;
 
 static void
-take_frame(void *user, uint64_t conn, struct bytes frame)
+take_frame(struct transport *n, uint64_t conn, struct bytes frame)
 {
 	struct message m;
 
-	(void)user;
+	(void)n;
 	(void)conn;
 	assert_int_equal(wire_get_frame(frame, &m), RC_OK);
 	if (m.code != MSG_denied)
@@ -140,7 +140,7 @@ expect_let_in(struct server *s, enum channel_role role, const uint8_t *key, uint
 	static uint64_t conn = 1000;
 	const uint64_t first = conn + 1;
 
-	s->io.send = take_frame;
+	s->io.network.send = take_frame;
 	denied = 0;
 	for (uint64_t i = 0; i < most; i++)
 		assert_true(server_opened(s, ++conn, role, key));
@@ -165,26 +165,26 @@ static bool held[2]; /* by connection */
 static uint64_t session;
 
 static void
-take_hold(void *user, uint64_t conn, bool on)
+take_hold(struct transport *n, uint64_t conn, bool on)
 {
-	(void)user;
+	(void)n;
 	held[conn - 1] = on;
 }
 
 static size_t
-all_is_sent(void *user, uint64_t conn)
+all_is_sent(struct transport *n, uint64_t conn)
 {
-	(void)user;
+	(void)n;
 	(void)conn;
 	return 0;
 }
 
 static void
-take_session(void *user, uint64_t conn, struct bytes frame)
+take_session(struct transport *n, uint64_t conn, struct bytes frame)
 {
 	struct message m;
 
-	(void)user;
+	(void)n;
 	(void)conn;
 	if (wire_get_frame(frame, &m) == RC_OK && m.code == MSG_session_opened)
 		session = m.session_opened.session;
@@ -212,6 +212,41 @@ open_session(struct server *s, uint64_t conn)
 	send_message(s, conn, &m);
 }
 
+static bool is_closed[3]; /* by connection */
+
+static bool
+take_close(struct transport *n, uint64_t conn)
+{
+	(void)n;
+	is_closed[conn - 1] = true;
+	return true;
+}
+
+/* Without a session little memory, for all connections together; else as much as for requests. */
+TEST(test_frames_that_have_come_in_part)
+{
+	struct bare_world *w = world_new(1);
+	struct server *s = w->host->server;
+
+	s->io.network.send = take_session;
+	s->io.network.close = take_close;
+	s->io.network.unsent = all_is_sent;
+	open_session(s, 1);
+	world_pass_ms(w, 100);
+	assert_int_not_equal(session, 0);
+	for (uint64_t conn = 2; conn <= 3; conn++)
+		assert_true(server_opened(s, conn, CHANNEL_CLIENT, seat_key(SEAT_ADMIN)));
+	server_unfinished(s, 1, LIMIT_PRINCIPAL_WINDOW, false);
+	server_unfinished(s, 2, LIMIT_PRINCIPAL_EARLY, false);
+	assert_false(is_closed[0] || is_closed[1]);
+	server_unfinished(s, 3, 100, false);
+	assert_true(is_closed[2] && !is_closed[1]);
+	server_unfinished(s, 1, LIMIT_PRINCIPAL_WINDOW + 1, false);
+	assert_true(is_closed[0] && !is_closed[1]);
+	assert_int_equal(s->inbox.unfinished_bytes, LIMIT_PRINCIPAL_EARLY);
+	world_free(w);
+}
+
 static void
 send_keepalives(struct server *s, uint64_t conn, int n)
 {
@@ -229,9 +264,9 @@ TEST(test_keepalives_without_end)
 	struct bare_world *w = world_new(1);
 	struct server *s = w->host->server;
 
-	s->io.send = take_session;
-	s->io.hold = take_hold;
-	s->io.unsent = all_is_sent;
+	s->io.network.send = take_session;
+	s->io.network.hold = take_hold;
+	s->io.network.unsent = all_is_sent;
 	for (uint64_t conn = 1; conn <= 2; conn++) {
 		open_session(s, conn);
 		world_pass_ms(w, 100);

@@ -1,4 +1,5 @@
 /* Principals come and go; some of them are administrators, of whom one is always left. */
+#include <stdio.h>
 #include "tests/unit/tree_fixture.h"
 
 /* ---- administrators ---- */
@@ -129,6 +130,69 @@ TREE_TEST(test_sessions_of_removed_principals)
 	                     OP(create, .parent = NODE_ROOT, .name = bytes_of("hers"),
 	                        .kind = NODE_FILE)),
 	                 RC_ACCES);
+}
+
+/* ---- ACL files ---- */
+
+static uint64_t
+acl_file(struct fixture *f, const char *name, const char *text)
+{
+	const uint64_t node = new_file(f, lookup(f, NODE_ROOT, "acl"), name);
+
+	assert_int_equal(write_file(f, node, text), RC_OK);
+	return node;
+}
+
+static const char *
+naming(struct fixture *f, const char *principal, const char *after)
+{
+	static char name[LIMIT_NAME + 1];
+	const struct bytes file = tree_acl_naming(f->tree, bytes_of(principal), bytes_of(after));
+
+	snprintf(name, sizeof name, "%.*s", (int)file.len, (const char *)file.data);
+	return name;
+}
+
+/* The lines of the principal and of its users go; all else in the files stays. */
+TREE_TEST(test_a_name_is_taken_out_of_acl_files)
+{
+	struct fixture *f = *state;
+	const uint64_t team = acl_file(f, "team", "# ann\nann # on call\nanna\n\n  ann/bob\nzoe");
+	const uint64_t users = acl_file(f, "users", "ann/*");
+	const uint64_t others = acl_file(f, "others", "an\nannie\nzoe/ann\n*\n");
+
+	assert_string_equal(naming(f, "ann", ""), "team");
+	assert_string_equal(naming(f, "ann", "team"), "users");
+	assert_string_equal(naming(f, "ann", "users"), "");
+	assert_int_equal(run(f, 0, OP(purge_name, .name = bytes_of("a/b"))), RC_INVAL);
+	assert_int_equal(run(f, 0, OP(purge_name, .name = bytes_of("admin"))), RC_EXIST);
+	assert_int_equal(run(f, 0, OP(purge_name, .name = bytes_of("ann"))), RC_OK);
+	assert_contents(f, team, "# ann\nanna\n\nzoe");
+	assert_contents(f, users, "");
+	assert_contents(f, others, "an\nannie\nzoe/ann\n*\n");
+	assert_string_equal(naming(f, "ann", ""), "");
+	assert_int_equal(f->out.notes_n, 2);
+	assert_int_equal(f->out.notes[0].kind, TREE_NODE_CHANGED);
+	assert_int_equal(f->out.notes[0].node, team);
+	assert_int_equal(run(f, 0, OP(purge_name, .name = bytes_of("ann"))), RC_OK);
+	assert_int_equal(f->out.notes_n, 0);
+}
+
+/* One command changes a few files; the next one goes on. */
+TREE_TEST(test_a_name_is_purged_in_parts)
+{
+	struct fixture *f = *state;
+	size_t commands = 0;
+
+	for (int i = 0; i < 150; i++) {
+		char name[16];
+
+		snprintf(name, sizeof name, "f%03d", i);
+		acl_file(f, name, "ann\n");
+	}
+	for (; naming(f, "ann", "")[0] != '\0'; commands++)
+		assert_int_equal(run(f, 0, OP(purge_name, .name = bytes_of("ann"))), RC_OK);
+	assert_int_equal(commands, 3);
 }
 
 TREE_TEST(test_an_administrator_is_left)

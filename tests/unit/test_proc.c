@@ -8,7 +8,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
-#include <sys/ptrace.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -17,65 +17,49 @@
 
 enum { MANY = 200 };
 
-static struct mountinfo proc;
+static struct mountinfo devices;
+static struct pidfds known;
 
-/* In another process, as it is told to: `extra` descriptors (-1: one on a file of /proc),
- * then one on that file. */
-static int
-look_at(int extra, bool has_open, uint64_t ino)
+/* In another process: `extra` descriptors, then one on /dev/null, as these flags say; -1: none. */
+static bool
+is_seen(int extra, int flags)
 {
-	int ready[2], found;
+	int ready[2];
+	struct stat st;
+	bool seen;
 	pid_t child;
 	char byte;
 
-	must(pipe(ready) == 0);
+	must(pipe(ready) == 0 && stat("/dev/null", &st) == 0);
 	child = fork();
 	if (child == 0) {
-		if (extra < 0)
-			must(open("/proc/version", O_RDONLY) >= 0);
+		for (int fd = 0; fd < 3; fd++)
+			must(dup2(ready[1], fd) == fd);
 		for (int i = 0; i < extra; i++)
 			must(dup(ready[1]) >= 0);
-		if (has_open)
-			must(open("/proc/version", O_RDONLY) >= 0);
+		if (flags >= 0)
+			must(open("/dev/null", flags) >= 0);
 		must(write(ready[1], "", 1) == 1);
 		for (;;)
 			pause();
 	}
 	must(read(ready[0], &byte, 1) == 1);
-	found = proc_descriptors(child, ino, &proc);
+	seen = proc_has_descriptor(child, st.st_ino, &devices);
 	kill(child, SIGKILL);
 	waitpid(child, NULL, 0);
 	close(ready[0]);
 	close(ready[1]);
-	return found;
+	return seen;
 }
 
 TEST(test_descriptors)
 {
-	struct stat st;
-
-	assert_int_equal(stat("/proc/version", &st), 0);
-	assert_int_equal(look_at(0, true, st.st_ino), 1);
-	assert_int_equal(look_at(0, false, st.st_ino), 0);
-	assert_int_equal(look_at(20, true, st.st_ino), 1);
-	assert_int_equal(look_at(-1, true, st.st_ino), 2);
-	assert_int_equal(look_at(MANY, true, st.st_ino), -1); /* not within its time */
-	assert_int_equal(look_at(MANY, false, st.st_ino), -1);
-	assert_int_equal(proc_descriptors(0, st.st_ino, &proc), -1);
-}
-
-/* The low numbers count, however many there are. */
-TEST(test_low_descriptors_are_counted)
-{
-	struct stat st;
-	int fds[MANY];
-
-	for (int i = 0; i < MANY; i++)
-		fds[i] = open("/proc/version", O_RDONLY);
-	assert_int_equal(fstat(fds[0], &st), 0);
-	assert_in_range(proc_descriptors(getpid(), st.st_ino, &proc), 50, 64);
-	for (int i = 0; i < MANY; i++)
-		close(fds[i]);
+	assert_true(is_seen(0, O_WRONLY));
+	assert_true(is_seen(20, O_RDWR));
+	assert_false(is_seen(0, O_RDONLY));
+	assert_false(is_seen(0, -1));
+	assert_false(is_seen(MANY, O_WRONLY)); /* not within its time */
+	assert_false(proc_has_descriptor(0, 1, &devices));
 }
 
 static void
@@ -152,79 +136,93 @@ TEST(test_signals_that_end)
 	assert_int_equal(fate_of_stopped(SIGTSTP, SIG_DFL), FATE_UNDISTURBED);
 }
 
-/* ---- system calls ---- */
-
-static struct stat result;
-
-static void
-fstat_it(void)
+/* A zombie is what a process is while it closes its files: without memory. */
+static enum mount_fate
+fate_of_ended(int number, bool told)
 {
-	fstat(0, &result);
-}
-
-static void
-stat_it(void)
-{
-	must(stat("/", &result) == 0);
-}
-
-static void
-statx_it(void)
-{
-	struct statx x;
-
-	statx(0, "", AT_EMPTY_PATH, STATX_ALL, &x);
-}
-
-/* The flag allows an empty path, and here the path is none. */
-static void
-fstatat_it(void)
-{
-	must(fstatat(0, "/", &result, AT_EMPTY_PATH) == 0);
-}
-
-static void
-fstatat_here(void)
-{
-	must(fstatat(AT_FDCWD, "", &result, AT_EMPTY_PATH) == 0);
-}
-
-/* In a process that stands at the beginning of the call. */
-static bool
-by_descriptor(void (*call)(void))
-{
+	enum mount_fate fate;
+	siginfo_t end;
 	pid_t child = fork();
-	bool is;
 
 	if (child == 0) {
-		must(ptrace(PTRACE_TRACEME, 0, NULL, NULL) == 0);
-		kill(getpid(), SIGSTOP);
-		call();
+		prctl(PR_SET_DUMPABLE, 0); /* no core file */
+		if (number && !told)
+			raise(number);
+		while (told)
+			pause();
 		_exit(0);
 	}
-	must(waitpid(child, NULL, 0) == child);
-	must(ptrace(PTRACE_SYSCALL, child, NULL, NULL) == 0);
-	must(waitpid(child, NULL, 0) == child);
-	is = proc_by_descriptor(child);
-	kill(child, SIGKILL);
+	if (told)
+		must(kill(child, number) == 0);
+	must(waitid(P_PID, (id_t)child, &end, WEXITED | WNOWAIT) == 0);
+	fate = proc_fate(&known, child);
 	waitpid(child, NULL, 0);
-	return is;
+	return fate;
 }
 
-TEST(test_calls_by_a_descriptor)
+/* A descriptor that is kept is that of the thread, not of its number. */
+TEST(test_memory)
 {
-	assert_true(by_descriptor(fstat_it));
-	assert_true(by_descriptor(statx_it));
-	assert_false(by_descriptor(stat_it));
-	assert_false(by_descriptor(fstatat_it));
-	assert_false(by_descriptor(fstatat_here));
-	assert_false(proc_by_descriptor(getpid()));
-	assert_false(proc_by_descriptor(0));
+	enum pidfd_memory memory = pidfds_memory(&known, getpid());
+	struct pidfds one = {0};
+	pid_t child = fork();
+
+	if (child == 0)
+		for (;;)
+			pause();
+	assert_int_equal(pidfds_memory(&one, 0), PIDFD_UNKNOWN);
+	assert_int_equal(pidfds_memory(&one, child), memory);
+	kill(child, SIGKILL);
+	must(waitid(P_PID, (id_t)child, &(siginfo_t){0}, WEXITED | WNOWAIT) == 0);
+	assert_int_equal(pidfds_memory(&one, child), memory ? PIDFD_HAS_NONE : PIDFD_UNKNOWN);
+	waitpid(child, NULL, 0);
+	assert_int_equal(pidfds_memory(&one, child), PIDFD_UNKNOWN);
+	pidfds_fini(&one);
+}
+
+TEST(test_the_fate_of_those_that_close)
+{
+	assert_int_equal(proc_fate(&known, getpid()), FATE_ALIVE);
+	assert_int_equal(proc_fate(&known, 0), FATE_UNKNOWN);
+	assert_int_equal(fate_of_ended(0, false), FATE_EXITING);
+	assert_int_equal(fate_of_ended(SIGKILL, true), FATE_KILLED);
+	assert_int_equal(fate_of_ended(SIGINT, true), FATE_KILLED);
+	assert_int_equal(fate_of_ended(SIGTERM, false), FATE_KILLED);
+	assert_int_equal(fate_of_ended(SIGABRT, false), FATE_EXITING); /* it cannot be told */
+}
+
+/* ---- threads ---- */
+
+static void *
+find_process(void *found)
+{
+	*(pid_t *)found = proc_of_thread(&known, gettid());
+	return NULL;
+}
+
+TEST(test_the_process_of_a_thread)
+{
+	pthread_t thread;
+	pid_t found = 0;
+
+	assert_int_equal(proc_of_thread(&known, getpid()), getpid());
+	assert_int_equal(proc_of_thread(&known, 0), 0);
+	assert_int_equal(pthread_create(&thread, NULL, find_process, &found), 0);
+	pthread_join(thread, NULL);
+	assert_int_equal(found, getpid());
+	found = pidfds_process(&known, getpid());
+	assert_true(found == getpid() ||
+	            (found == 0 && pidfds_memory(&known, getpid()) == PIDFD_UNKNOWN));
+	assert_int_equal(pidfds_process(&known, 0), 0);
 }
 
 int
 main(void)
 {
-	must(mountinfo_at("/proc", &proc));
-	return unit_run(NULL, NULL);
+	int failed;
+
+	must(mountinfo_at("/dev", &devices));
+	failed = unit_run(NULL, NULL);
+	pidfds_fini(&known);
+	return failed;
 }

@@ -84,6 +84,7 @@ static const struct {
     {"nodes.name", "short nonce nonce+1 principal principal+1 name"},
     {"nodes.ephemeral", "0 1"},
     {"nodes.mtime_ns", "any"},
+    {"nodes.ctime_ns", "any"},
     {"nodes.content_generation", "1 2 3 4 delay delay+1 id id+1 32bit 33bit most -1 -2 applied "
                                  "applied+1 epoch epoch+1 node node+1 fence fence+1"},
     {"nodes.lock_generation", "any"},

@@ -17,7 +17,7 @@ static char base[] = "/tmp/lsfs-rundir.XXXXXX";
 static struct run_record
 sample(void)
 {
-	struct run_record r = {.source = "/data dir", .cell = "dc1", .session = 77};
+	struct run_record r = {.source = "/data dir", .cell = "dc1", .key = "/k", .session = 77};
 
 	snprintf(r.mountpoint, sizeof r.mountpoint, "%s/m n", base);
 	for (int i = 0; i < LIMIT_NONCE; i++)
@@ -40,6 +40,7 @@ TEST(test_one_owner)
 	assert_true(alive);
 	assert_string_equal(seen.source, r.source);
 	assert_string_equal(seen.cell, r.cell);
+	assert_string_equal(seen.key, r.key);
 	assert_int_equal(seen.session, 77);
 	assert_int_equal(seen.pid, getpid());
 	assert_memory_equal(seen.nonce, r.nonce, sizeof r.nonce);

@@ -14,7 +14,6 @@
 #include "cell/store/dir_lock.h"
 #include "cell/sys/file.h"
 #include "cell/store/log_db.h"
-#include "cell/store/restoration.h"
 #include "cell/store/salvage.h"
 #include "cell/host/standalone.h"
 #include "cell/wire/codec.h"

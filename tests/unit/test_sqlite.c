@@ -67,7 +67,7 @@ TEST(test_a_checkpoint_tells_of_a_failing_disk_only)
 		create(&db);
 		result = cases[i].result;
 		db.wal_pages = MANY;
-		assert_int_equal(sqlite_checkpoint(&db, false), cases[i].checkpoint);
+		assert_int_equal(sqlite_tidy(&db, false), cases[i].checkpoint);
 		assert_int_equal(db.wal_pages, result == SQLITE_OK ? 0 : MANY);
 		assert_int_equal(calls, 1);
 		sqlite_close(&db, true);
@@ -92,8 +92,8 @@ TEST(test_a_short_log_is_left_alone)
 
 	create(&db);
 	db.wal_pages = 1;
-	assert_int_equal(sqlite_checkpoint(&db, true), WORK_DONE);
-	assert_int_equal(sqlite_checkpoint(&db, false), WORK_DONE);
+	assert_int_equal(sqlite_tidy(&db, true), WORK_DONE);
+	assert_int_equal(sqlite_tidy(&db, false), WORK_DONE);
 	assert_int_equal(sqlite_close(&db, true), WORK_DONE);
 	assert_int_equal(calls, 0);
 }

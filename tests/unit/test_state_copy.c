@@ -8,6 +8,7 @@
 
 #include "cell/base/memory.h"
 #include "cell/base/must.h"
+#include "cell/copy/copy_files.h"
 #include "tests/unit/fake_tree.h"
 #include "tests/unit/store_fixture.h"
 #include "tests/unit/unit.h"
@@ -15,6 +16,7 @@
 enum { NODES = 400, NODE_BYTES = 20000 };
 
 static struct fixture f, other;
+static struct state_copier copier; /* of f */
 
 struct copied {
 	bool done;
@@ -39,6 +41,19 @@ wait_copied(const struct copied *c)
 {
 	while (!c->done)
 		uv_run(&f.loop, UV_RUN_ONCE);
+}
+
+static void
+open_f(void)
+{
+	fixture_open_started(&f);
+	state_copy_init(&copier, &f.loop, f.directory);
+}
+
+static void
+on_idle(void *user)
+{
+	*(bool *)user = true;
 }
 
 static int
@@ -106,18 +121,18 @@ give_fetched(uint64_t applied)
 	struct copied c = {0};
 	char why[256] = "";
 
-	fixture_open_started(&f);
+	open_f();
 	for (uint64_t slot = f.recovered.entries_n + 1; slot <= applied; slot++)
 		fixture_log(&f, slot, bytes_of("x"));
 	save_all(applied);
 	fixture_wait_saved(&f, applied);
-	store_copy(f.store, STORE_COPY, on_copied, &c);
+	state_copy_add(&copier, STORE_COPY, on_copied, &c);
 	wait_copied(&c);
 	assert_string_equal(c.why, "");
 	assert_int_equal(c.applied, applied);
 	move(STORE_COPY, &other, STORE_FETCHED);
 	fixture_close(&f);
-	if (!store_fetched_ready(other.directory, "test", why, sizeof why))
+	if (!state_copy_ready(other.directory, "test", why, sizeof why))
 		fail_msg("%s", why);
 }
 
@@ -125,13 +140,13 @@ COPY_TEST(test_copied_while_written)
 {
 	struct copied c = {0}, second = {0};
 
-	fixture_open_started(&f);
+	open_f();
 	for (uint64_t i = 1; i <= 8; i++)
 		fixture_log(&f, i, bytes_of("x"));
 	save_all(1);
 	fixture_wait_saved(&f, 1);
-	store_copy(f.store, STORE_COPY, on_copied, &c);
-	store_copy(f.store, "second.db", on_copied, &second);
+	state_copy_add(&copier, STORE_COPY, on_copied, &c);
+	state_copy_add(&copier, "second.db", on_copied, &second);
 	for (uint64_t i = 2; i <= 8; i++) {
 		save_all(i);
 		fixture_wait_saved(&f, i);
@@ -154,13 +169,17 @@ COPY_TEST(test_copied_while_written)
 COPY_TEST(test_given_up)
 {
 	struct copied c[3] = {{0}};
+	bool idle = false;
 
-	fixture_open_started(&f);
+	open_f();
 	fixture_log(&f, 1, bytes_of("x"));
 	save_all(1);
 	fixture_wait_saved(&f, 1);
 	for (int i = 0; i < 3; i++)
-		store_copy(f.store, STORE_COPY, on_copied, &c[i]);
+		state_copy_add(&copier, STORE_COPY, on_copied, &c[i]);
+	state_copy_stop(&copier, on_idle, &idle);
+	while (!idle)
+		uv_run(&f.loop, UV_RUN_ONCE);
 	fixture_close(&f);
 	for (int i = 0; i < 3; i++)
 		assert_true(c[i].done);
@@ -176,8 +195,8 @@ COPY_TEST(test_nothing_to_copy)
 {
 	struct copied c = {0};
 
-	fixture_open_started(&f);
-	store_copy(f.store, STORE_COPY, on_copied, &c);
+	open_f();
+	state_copy_add(&copier, STORE_COPY, on_copied, &c);
 	wait_copied(&c);
 	assert_int_equal(c.rc, RC_NODATA);
 	assert_non_null(strstr(c.why, "there is nothing to copy yet"));
@@ -225,7 +244,7 @@ assert_not_ready(const char *reason)
 {
 	char why[256] = "";
 
-	assert_false(store_fetched_ready(other.directory, "test", why, sizeof why));
+	assert_false(state_copy_ready(other.directory, "test", why, sizeof why));
 	if (strstr(why, reason) == NULL || strchr(why, '\n') != NULL)
 		fail_msg("\"%s\" does not say \"%s\"", why, reason);
 	assert_false(fixture_has(&other, STORE_FETCHED));
@@ -270,7 +289,7 @@ COPY_TEST(test_other_cell)
 	snprintf(other.why, sizeof other.why, "%s/state.db.ready", other.directory);
 	snprintf(f.why, sizeof f.why, "%s/" STORE_FETCHED, other.directory);
 	assert_int_equal(rename(other.why, f.why), 0);
-	assert_false(store_fetched_ready(other.directory, "elsewhere", why, sizeof why));
+	assert_false(state_copy_ready(other.directory, "elsewhere", why, sizeof why));
 	assert_non_null(strstr(why, "belongs to cell test, not to elsewhere"));
 }
 

@@ -4,8 +4,7 @@
 #include <string.h>
 
 #include "cell/base/must.h"
-#include "cell/server/state_sender.h"
-#include "cell/server/state_transfer.h"
+#include "cell/copy/state_transfer.h"
 #include "cell/wire/codec.h"
 #include "tests/unit/unit.h"
 
@@ -13,7 +12,8 @@ enum { STATE = LIMIT_PART * 5 + 1234, TURNS_MAX = 1000000 };
 
 struct play {
 	mono_t now;
-	struct server_io io;
+	struct clock_io clock;
+	struct copy_io files;
 	struct state_sender *sender;
 	int made;
 	mono_t made_at; /* the copy that is being made; MONO_NEVER: none */
@@ -112,14 +112,12 @@ start(struct play *p)
 	memset(p, 0, sizeof *p);
 	p->now = (mono_t){1000000000};
 	p->made_at = MONO_NEVER;
-	p->io = (struct server_io){
-	    .now = io_now,
-	    .random = io_random,
-	    .copies = {.make = make_copy,
-	               .read = read_copy,
-	               .drop = drop_copy,
-	               .drop_fetch = drop_fetch,
-	               .user = p},
+	p->clock = (struct clock_io){.now = io_now, .random = io_random, .user = p};
+	p->files = (struct copy_io){
+	    .make = make_copy,
+	    .read = read_copy,
+	    .drop = drop_copy,
+	    .drop_fetch = drop_fetch,
 	    .user = p,
 	};
 }
@@ -158,8 +156,10 @@ TEST(test_administrators_only)
 	struct play p;
 
 	start(&p);
-	x = state_transfer_new(
-	    &(struct state_transfer_config){.io = &p.io, .send = on_client_send, .user = &p});
+	x = state_transfer_new(&(struct state_transfer_config){.clock = &p.clock,
+	                                                       .files = &p.files,
+	                                                       .send = on_client_send,
+	                                                       .user = &p});
 	wire_put_frame(&request, &(struct message){.code = MSG_state_request});
 	assert_true(state_transfer_client(x, 7, false, buffer_view(&request)));
 	assert_int_equal(refused_client.rc, RC_PERM);
@@ -199,8 +199,10 @@ on_answer(void *user, struct state_sender_reader reader, const struct message *m
 static struct state_sender *
 start_sender(struct play *p, int64_t soon_ms)
 {
-	p->sender = state_sender_new(&(
-	    struct state_sender_config){.io = &p->io, .send = on_answer, .soon = span_ms(soon_ms)});
+	p->sender = state_sender_new(&(struct state_sender_config){.clock = &p->clock,
+	                                                           .files = &p->files,
+	                                                           .send = on_answer,
+	                                                           .soon = span_ms(soon_ms)});
 	return p->sender;
 }
 

@@ -17,7 +17,7 @@
 #include "cell/sys/clock.h"
 #include "cell/store/sqlite.h"
 #include "cell/sys/log.h"
-#include "cell/store/reserve.h"
+#include "cell/store/internal.h"
 #include "tests/unit/fake_tree.h"
 #include "tests/unit/store_fixture.h"
 #include "tests/unit/unit.h"
@@ -197,6 +197,27 @@ DISK_TEST(test_reserve)
 	fixture_open_started(&f);
 	assert_int_equal(f.recovered.entries_n, stuck - 1);
 	assert_int_equal(f.recovered.damaged, 0);
+	fixture_close(&f);
+}
+
+/* The write-ahead log, which was long when the disk became full, does not use the reserve up: it is
+ * moved and begins anew, again and again. */
+DISK_TEST(test_small_writes_in_the_reserve)
+{
+	enum { BEFORE = 400, ALL = 2000 };
+	uint8_t bytes[200] = {0};
+
+	on_small_disk("size=24m");
+	fixture_open_started(&f);
+	for (uint64_t slot = 1; slot <= ALL; slot++) {
+		fixture_log(&f, slot, (struct bytes){bytes, sizeof bytes});
+		fixture_wait_persisted(&f, slot);
+		if (slot == BEFORE)
+			fill_disk();
+	}
+	assert_true(f.full);
+	assert_false(f.failed);
+	assert_true(blocks_of("log.db-wal") + blocks_of("log.db") < RESERVE_SIZE);
 	fixture_close(&f);
 }
 

@@ -121,6 +121,26 @@ TICKING_TEST(test_crowd)
 		close(fds[i]);
 }
 
+/* An address that has many does not take the place of another one, which came before. */
+TICKING_TEST(test_crowd_from_one_address)
+{
+	static int fds[TRANSPORT_UNPROVED_MAX + 8];
+	const size_t n = sizeof fds / sizeof fds[0];
+	const mono_t begin = clock_now();
+	const int other = knock_by(SOCK_STREAM, INADDR_LOOPBACK + 1);
+
+	for (size_t i = 0; i < n; i++) {
+		fds[i] = knock();
+		uv_run(&p.loop, UV_RUN_NOWAIT);
+	}
+	UNTIL(&p, hung_up(fds[0]));
+	assert_true(!hung_up(other) ||
+	            mono_reached(clock_now(), mono_add(begin, span_ms(PATIENCE_MS))));
+	for (size_t i = 0; i < n; i++)
+		close(fds[i]);
+	close(other);
+}
+
 /* A peer that proves its key and then never reads: a plain socket whose bytes a channel of its own
  * makes. */
 static int

@@ -1,6 +1,7 @@
 /* Two nets on the loopback: frames of all sizes both ways, keys and cells that do not fit, and ends
  * at any time. Strangers have test_strangers.c. */
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -54,11 +55,31 @@ PAIR_TEST(test_held)
 	free((void *)a.data);
 }
 
+/* How many of this process' sockets repeat what was lost at an even pace. */
+static int
+even_sockets(void)
+{
+	int n = 0;
+
+	for (int fd = 0; fd < 64; fd++) {
+		int on = 0;
+		socklen_t size = sizeof on;
+
+		getsockopt(fd, IPPROTO_TCP, TCP_THIN_LINEAR_TIMEOUTS, &on, &size);
+		n += on;
+	}
+	return n;
+}
+
 PAIR_TEST(test_as_replica)
 {
-	connect_as(CHANNEL_REPLICA);
+	connect_as(CHANNEL_CLIENT);
 	UNTIL(&p, p.server.opened_n == 1);
+	assert_int_equal(even_sockets(), 0);
+	connect_as(CHANNEL_REPLICA);
+	UNTIL(&p, p.server.opened_n == 2 && p.client.opened_n == 2);
 	assert_int_equal(p.server.role, CHANNEL_REPLICA);
+	assert_int_equal(even_sockets(), 2);
 }
 
 /* Both ways at once, more than any kernel buffers, in frames of every size around the records'. */

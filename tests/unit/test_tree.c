@@ -355,6 +355,54 @@ TREE_TEST(test_set_mtime)
 	assert_int_equal(run(f, READER, OP(set_mtime, .node = 999)), RC_STALE);
 }
 
+/* Of a change that leaves size and mtime as they were, the change time tells. */
+TREE_TEST(test_each_change_has_a_change_time)
+{
+	struct fixture *f = *state;
+	uint64_t file = new_file(f, NODE_ROOT, "f"), d = new_directory(f, NODE_ROOT, "d"), other;
+	int64_t last = 1000 * (int64_t)SECOND_NS;
+	struct op *const changes[] = {
+	    OP(set_contents, .node = file, .contents = bytes_of("x")),
+	    OP(append, .node = file, .data = bytes_of("y")),
+	    OP(set_mtime, .node = file, .mtime_ns = 5),
+	    OP(set_mtime, .node = file, .mtime_ns = INT64_MAX),
+	    OP(set_acl, .node = file, .which = ACL_WRITE, .name = bytes_of("admin")),
+	    OP(set_lock_delay, .node = file, .seconds = 3),
+	    OP(make_ephemeral, .node = file),
+	};
+
+	f->stamp_ns = last;
+	assert_int_equal(run(f, READER, OP(set_contents, .node = file)), RC_OK);
+	assert_true(f->answer.attr.attr.ctime_ns == last);
+	f->stamp_ns = 0; /* another master's clock */
+	for (size_t i = 0; i < sizeof changes / sizeof changes[0]; i++) {
+		assert_int_equal(run(f, READER, changes[i]), RC_OK);
+		assert_true(f->answer.attr.attr.ctime_ns == ++last);
+	}
+	assert_int_equal(acquire(f, READER, 1, 1, file, LOCK_EXCLUSIVE), RC_OK);
+	assert_int_equal(release(f, READER, 1, 1, file), RC_OK);
+	assert_true(attr_of(f, file).ctime_ns == last); /* locks are no attributes */
+	assert_int_equal(rename_file(f, READER, NODE_ROOT, "f", d, "g"), RC_OK);
+	assert_true(f->answer.renamed.attr.ctime_ns == ++last);
+	other = new_file(f, NODE_ROOT, "other");
+	assert_int_equal(rename_file(f, READER, NODE_ROOT, "other", d, "g"), RC_OK);
+	assert_true(f->answer.renamed.attr.ctime_ns == ++last);
+	assert_int_not_equal(f->answer.renamed.attr.node, other);
+}
+
+TREE_TEST(test_the_change_time_of_a_directory)
+{
+	struct fixture *f = *state;
+	uint64_t d = new_directory(f, NODE_ROOT, "d");
+	int64_t born = attr_of(f, d).ctime_ns;
+
+	new_file(f, d, "f");
+	assert_int_equal(run(f, READER, OP(set_mtime, .node = d, .mtime_ns = 5)), RC_OK);
+	assert_true(f->answer.attr.attr.ctime_ns == born);
+	assert_int_equal(run(f, READER, OP(set_lock_delay, .node = d, .seconds = 3)), RC_OK);
+	assert_true(f->answer.attr.attr.ctime_ns > born);
+}
+
 TREE_TEST(test_rename_to_a_new_name)
 {
 	struct fixture *f = *state;

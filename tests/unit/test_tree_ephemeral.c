@@ -74,58 +74,17 @@ TREE_TEST(test_make_ephemeral)
 	assert_false(exists(f, file));
 }
 
-static enum rc
-mark_counted(struct fixture *f, uint64_t session, uint64_t node, const uint64_t *openers,
-             uint32_t n)
-{
-	struct buffer packed = BUFFER(LIMIT_ENTRY);
-	enum rc rc;
-
-	for (uint32_t i = 0; i < n; i++)
-		wire_put_session_key(&packed, &(struct session_key){openers[i]});
-	rc =
-	    run(f, session, OP(make_ephemeral, .node = node, .openers = {buffer_view(&packed), n}));
-	buffer_free(&packed);
-	return rc;
-}
-
-TREE_TEST(test_those_who_are_counted_become_openers)
-{
-	struct fixture *f = *state;
-	uint64_t a = new_session(f, "a"), b = new_session(f, "b"), c = new_session(f, "c");
-	uint64_t file = file_of(f, a, "f"), opened;
-
-	assert_true(tree_openers_matter(f->tree, a, file));
-	assert_int_equal(end_session(f, c, SESSION_CLOSED), RC_OK);
-	assert_int_equal(mark_counted(f, a, file, (const uint64_t[]){b, c, 999}, 3), RC_OK);
-	assert_false(tree_openers_matter(f->tree, a, file));
-	assert_true(tree_opened_after(f->tree, b, 0, &opened) && opened == file);
-	assert_false(tree_opened_after(f->tree, b, file, &opened));
-	assert_int_equal(close_it(f, a, file), RC_OK);
-	assert_true(exists(f, file));
-	assert_int_equal(close_it(f, b, file), RC_OK);
-	assert_false(exists(f, file));
-}
-
-TREE_TEST(test_nobody_is_counted_for_a_file_that_is_ephemeral)
+TREE_TEST(test_only_who_marks_becomes_an_opener)
 {
 	struct fixture *f = *state;
 	uint64_t a = new_session(f, "a"), b = new_session(f, "b");
-	uint64_t file = ephemeral(f, a, NODE_ROOT, "f", NODE_FILE), opened;
+	uint64_t file = file_of(f, a, "f");
 
-	assert_int_equal(mark_counted(f, a, file, &b, 1), RC_OK);
-	assert_false(tree_opened_after(f->tree, b, 0, &opened));
-}
-
-TREE_TEST(test_the_only_session_asks_nobody)
-{
-	struct fixture *f = *state;
-	uint64_t a = new_session(f, "a"), file = new_file(f, NODE_ROOT, "f");
-
-	assert_true(tree_openers_matter(f->tree, a, file));
-	assert_int_equal(end_session(f, READER, SESSION_CLOSED), RC_OK);
-	assert_false(tree_openers_matter(f->tree, a, file));
 	assert_int_equal(mark(f, a, file), RC_OK);
+	assert_int_equal(close_it(f, b, file), RC_OK);
+	assert_true(exists(f, file));
+	assert_int_equal(close_it(f, a, file), RC_OK);
+	assert_false(exists(f, file));
 }
 
 TREE_TEST(test_an_ephemeral_directory_goes_with_its_last_child)

@@ -52,7 +52,7 @@ TREE_TEST(test_release_is_idempotent_and_exact)
 	assert_int_equal(lock_of_node(p.f, p.file).state, LOCK_STATE_FREE);
 	assert_int_equal(release(p.f, A, 1, 7, p.file), RC_OK);
 	assert_int_equal(p.f->out.notes_n, 0);
-	assert_int_equal(release(p.f, A, 1, 7, 999), RC_OK);
+	assert_int_equal(release(p.f, A, 1, 7, 999), RC_STALE);
 }
 
 TREE_TEST(test_a_session_is_shown_its_newest_fence)
@@ -369,4 +369,110 @@ TREE_TEST(test_a_conversion_does_not_shorten_the_delay)
 	                 RC_OK);
 	end_session(p.f, p.b, SESSION_EXPIRED);
 	assert_int_equal(noted(p.f, TREE_DELAY_BEGAN)->seconds, 20);
+}
+
+/* ---- the name of a locked node ---- */
+
+/* Deletes the file or, with a new name, renames it away. */
+static enum rc
+take_away(struct place p, uint64_t session, const char *name, const char *to)
+{
+	if (to != NULL)
+		return rename_file(p.f, session, NODE_ROOT, name, NODE_ROOT, to);
+	return run(p.f, session,
+	           OP(delete, .parent = NODE_ROOT, .name = bytes_of(name), .kind = NODE_FILE));
+}
+
+static struct footprint
+changes_of_deletion(struct place p, uint64_t session)
+{
+	const struct requester who = {.session = session};
+	struct footprint f = {0};
+
+	tree_changes(p.f->tree, &who,
+	             OP(delete, .parent = NODE_ROOT, .name = bytes_of("lock"), .kind = NODE_FILE),
+	             NODE_ROOT, &f);
+	return f;
+}
+
+TREE_TEST(test_a_lock_keeps_its_node)
+{
+	struct place p = place_of(state);
+	uint64_t alice, bob, mode;
+
+	add_principal(p.f, "user", 7);
+	alice = session_of(p.f, "alice", "user");
+	bob = session_of(p.f, "bob", "user");
+	for (mode = LOCK_SHARED; mode <= LOCK_EXCLUSIVE; mode++) {
+		assert_int_equal(acquire(p.f, alice, 1, mode, p.file, (enum lock_mode)mode), RC_OK);
+		assert_int_equal(take_away(p, bob, "lock", NULL), RC_BUSY);
+		assert_int_equal(take_away(p, bob, "lock", "other"), RC_BUSY);
+	}
+	assert_int_equal(take_away(p, bob, "lock", "lock"), RC_OK); /* it stays where it is */
+
+	/* What is renamed onto it leaves it its lock. */
+	new_file(p.f, NODE_ROOT, "new");
+	assert_int_equal(take_away(p, bob, "new", "lock"), RC_OK);
+	assert_int_equal(lock_of_node(p.f, p.file).state, LOCK_STATE_EXCLUSIVE);
+
+	/* One holder of several is another session. */
+	assert_int_equal(acquire(p.f, alice, 1, 3, p.file, LOCK_SHARED), RC_OK);
+	assert_int_equal(acquire(p.f, bob, 1, 1, p.file, LOCK_SHARED), RC_OK);
+	assert_int_equal(take_away(p, alice, "lock", NULL), RC_BUSY);
+	assert_int_equal(take_away(p, bob, "lock", NULL), RC_BUSY);
+	assert_int_equal(release(p.f, alice, 1, 3, p.file), RC_OK);
+	assert_int_equal(take_away(p, bob, "lock", NULL), RC_OK);
+}
+
+TREE_TEST(test_a_lock_delay_keeps_its_node)
+{
+	struct place p = place_of(state);
+	uint64_t alice, bob;
+
+	add_principal(p.f, "user", 7);
+	alice = session_of(p.f, "alice", "user");
+	bob = session_of(p.f, "bob", "user");
+	assert_int_equal(share(p.f, alice, 1, p.file, 3), RC_OK);
+	assert_int_equal(end_session(p.f, alice, SESSION_EXPIRED), RC_OK);
+	assert_int_equal(take_away(p, bob, "lock", NULL), RC_BUSY);
+	assert_int_equal(take_away(p, bob, "lock", "other"), RC_BUSY);
+	assert_int_equal(take_away(p, A, "lock", NULL), RC_OK); /* an operator */
+}
+
+TREE_TEST(test_a_refused_deletion_changes_nothing)
+{
+	struct place p = place_of(state);
+	struct footprint none, both;
+	uint64_t alice, bob;
+
+	add_principal(p.f, "user", 7);
+	alice = session_of(p.f, "alice", "user");
+	bob = session_of(p.f, "bob", "user");
+	assert_int_equal(acquire(p.f, alice, 1, 1, p.file, LOCK_EXCLUSIVE), RC_OK);
+	none = changes_of_deletion(p, bob);
+	both = changes_of_deletion(p, alice);
+	assert_int_equal(none.n, 0);
+	assert_int_equal(both.n, 2);
+	footprint_free(&none);
+	footprint_free(&both);
+}
+
+TREE_TEST(test_a_lock_keeps_no_ephemeral_file)
+{
+	struct place p = place_of(state);
+	uint64_t alice, bob, file;
+
+	add_principal(p.f, "user", 7);
+	alice = session_of(p.f, "alice", "user");
+	bob = session_of(p.f, "bob", "user");
+	assert_int_equal(create(p.f, alice, NODE_ROOT, "e", NODE_FILE, true), RC_OK);
+	file = p.f->answer.created.attr.node;
+	assert_int_equal(acquire(p.f, bob, 1, 1, file, LOCK_EXCLUSIVE), RC_OK);
+	assert_int_equal(run(p.f, alice, OP(close_ephemeral, .node = file)), RC_OK);
+	assert_false(exists(p.f, file));
+	assert_int_equal(create(p.f, alice, NODE_ROOT, "e", NODE_FILE, true), RC_OK);
+	file = p.f->answer.created.attr.node;
+	assert_int_equal(acquire(p.f, bob, 1, 2, file, LOCK_EXCLUSIVE), RC_OK);
+	assert_int_equal(end_session(p.f, alice, SESSION_EXPIRED), RC_OK);
+	assert_false(exists(p.f, file));
 }

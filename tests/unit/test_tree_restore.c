@@ -65,6 +65,7 @@ TREE_TEST(test_every_number_grows)
 	assert_int_equal(after.acl_generation, before.acl_generation + jump);
 	assert_int_equal(after.checksum, before.checksum);
 	assert_int_equal(after.mtime_ns, before.mtime_ns);
+	assert_true(after.ctime_ns > before.ctime_ns);
 	assert_int_equal(lock_now(f, file).lock_generation, locked + jump);
 	assert_int_equal(attr_now(f, d).content_generation, 0);
 	assert_int_equal(attr_now(f, NODE_ROOT).acl_generation, 1 + jump);

@@ -50,6 +50,30 @@ TREE_TEST(test_lasting_session)
 	                 RC_OK);
 }
 
+/* A lasting session keeps its locks from all others until an operator ends it. */
+TREE_TEST(test_who_may_have_a_lasting_session)
+{
+	struct fixture *f = *state;
+	const uint64_t acl = lookup(f, NODE_ROOT, "acl");
+	struct tree_principal p;
+	struct op op = {.code = OP_create_session,
+	                .create_session = {.nonce = bytes_of("0123456789abcdef"), .lasting = 1}};
+
+	add_principal(f, "mallory", 1);
+	assert_true(tree_principal(f->tree, bytes_of("mallory"), &p));
+	op.create_session.principal = p.name;
+	op.create_session.principal_generation = p.generation;
+	assert_int_equal(run(f, 0, &op), RC_ACCES);
+	assert_int_equal(write_file(f, new_file(f, acl, "lasting"), "mallory\n"), RC_OK);
+	assert_int_equal(run(f, 0, &op), RC_OK);
+	assert_int_equal(write_file(f, lookup(f, acl, "lasting"), ""), RC_OK);
+	assert_int_equal(run(f, 0, &op), RC_OK); /* it is the same one */
+	op.create_session.nonce = bytes_of("another one of16");
+	assert_int_equal(run(f, 0, &op), RC_ACCES);
+	op.create_session.lasting = 0;
+	assert_int_equal(run(f, 0, &op), RC_OK);
+}
+
 TREE_TEST(test_sessions_of_a_principal)
 {
 	struct fixture *f = *state;

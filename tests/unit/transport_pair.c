@@ -189,11 +189,13 @@ frame_of(size_t len, uint64_t seed)
 }
 
 int
-knock_by(int type)
+knock_by(int type, uint32_t from)
 {
 	struct sockaddr_in address = {.sin_family = AF_INET};
 	int fd = socket(AF_INET, type | SOCK_CLOEXEC, 0);
 
+	address.sin_addr.s_addr = htonl(from);
+	assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof address), 0);
 	address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
 	address.sin_port = htons((uint16_t)transport_port(p.server.transport));
 	assert_true(fd >= 0);
@@ -204,5 +206,5 @@ knock_by(int type)
 int
 knock(void)
 {
-	return knock_by(SOCK_STREAM);
+	return knock_by(SOCK_STREAM, INADDR_LOOPBACK);
 }

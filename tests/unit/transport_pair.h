@@ -53,8 +53,8 @@ uint64_t connect_as(enum channel_role role);
 void open_both(void);
 /* A stranger's socket, connected to the server. */
 int knock(void);
-/* The same of a type: SOCK_STREAM, or SOCK_DGRAM. */
-int knock_by(int type);
+/* The same of a type, SOCK_STREAM or SOCK_DGRAM, and from an address of this machine. */
+int knock_by(int type, uint32_t from);
 /* A frame of `len` bytes behind its prefix, filled from a seed; none that overtakes others. */
 struct bytes frame_of(size_t len, uint64_t seed);
 

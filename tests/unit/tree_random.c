@@ -332,9 +332,9 @@ generation_of(const struct tree *t, struct bytes name)
 }
 
 /* Each name has one of a few keys, so that some are in use; `admin` goes only if /acl/admin names
- * another principal. */
+ * another principal. The name of one that is gone is purged. */
 static struct op
-random_principal(struct rng *r)
+random_principal(struct rng *r, const struct tree *t)
 {
 	static const uint8_t keys[40] = {[32] = 1, 2, 3, 4, 5, 6, 7, 8};
 	static const char *const principals[] = {"me", "you", "them", "us", "admin", "n/a"};
@@ -342,7 +342,9 @@ random_principal(struct rng *r)
 	struct bytes key;
 
 	if (rng_chance(r, 500))
-		return (struct op){.code = OP_remove_principal, .remove_principal = {name}};
+		return generation_of(t, name) == 0
+		           ? (struct op){.code = OP_purge_name, .purge_name = {name}}
+		           : (struct op){.code = OP_remove_principal, .remove_principal = {name}};
 	key = (struct bytes){keys + rng_below(r, 9), 32 - rng_chance(r, 50)};
 	if (bytes_equal(name, bytes_of("admin")))
 		return (struct op){.code = OP_rekey_principal, .rekey_principal = {name, key}};
@@ -376,7 +378,7 @@ random_master_op(struct rng *r, const struct tree *t)
 	case 17:
 		return random_rotation(r, t);
 	case 16:
-		return random_principal(r);
+		return random_principal(r, t);
 	case 14:
 	case 15:
 		return random_finish_session(r, t);

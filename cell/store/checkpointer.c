@@ -1,0 +1,120 @@
+#include "cell/store/internal.h"
+
+/* Pages of the write-ahead log; a commit of one small record writes one or two. Those that are too
+ * many, and the pages that they need in the file, fit into the reserve. */
+enum { MANY = 512, FEW = 64, TOO_MANY = 1536 };
+
+/* ---- in the checkpointer's thread ---- */
+
+static enum work
+run(void *user, const struct job_list *batch)
+{
+	struct checkpointer *c = user;
+
+	(void)batch;
+	if (c->db.handle == NULL && !sqlite_open_again(&c->db, c->log->kind, c->path))
+		return c->db.io_failed ? WORK_FAILED : WORK_DONE;
+	return sqlite_checkpoint(&c->db);
+}
+
+static enum work
+tidy(void *user, bool idle)
+{
+	(void)user;
+	(void)idle;
+	return WORK_DONE;
+}
+
+static void
+finish(void *user)
+{
+	(void)sqlite_close(&((struct checkpointer *)user)->db, true);
+}
+
+static void
+failed(void *user)
+{
+	struct checkpointer *c = user;
+
+	c->failed(c->user, &c->db);
+}
+
+/* The thread that commits looks by itself. */
+static void
+wake(void *user)
+{
+	(void)user;
+}
+
+static const struct writer_thread_ops ops = {run, tidy, finish, failed, wake};
+
+/* ---- in the thread that commits ---- */
+
+void
+checkpointer_init(struct checkpointer *c, struct sqlite_db *log, atomic_bool *broken,
+                  void (*on_failure)(void *user, const struct sqlite_db *db), void *user)
+{
+	*c = (struct checkpointer){.log = log, .failed = on_failure, .user = user};
+	writer_thread_init(&c->writer, "log.db-wal", &ops, c, broken);
+}
+
+static bool
+is_under_way(struct checkpointer *c)
+{
+	struct writer_thread_news news;
+
+	if (!c->under_way)
+		return false;
+	writer_thread_collect(&c->writer, &news);
+	c->under_way = TAILQ_EMPTY(&news.done);
+	return c->under_way;
+}
+
+/* False: there can be no thread. */
+static bool
+begin(struct checkpointer *c)
+{
+	if (!c->started) {
+		c->path = sqlite3_db_filename(c->log->handle, "main");
+		c->started = writer_thread_start(&c->writer) == 0;
+	}
+	if (!c->started)
+		return false;
+	c->moved = c->log->wal_pages;
+	c->under_way = true;
+	writer_thread_put(&c->writer, &c->job);
+	return true;
+}
+
+enum work
+checkpointer_tidy(struct checkpointer *c, bool scarce)
+{
+	const int pages = c->log->wal_pages;
+
+	if (is_under_way(c))
+		return WORK_DONE;
+	if (pages < c->moved)
+		c->moved = 0; /* SQLite has started the write-ahead log over */
+	if (pages < TOO_MANY && !(scarce && pages > FEW) &&
+	    !(c->moved > 0 && pages - c->moved <= FEW) && (pages < MANY || begin(c)))
+		return WORK_DONE;
+	c->moved = 0;
+	return sqlite_checkpoint(c->log);
+}
+
+void
+checkpointer_finish(struct checkpointer *c)
+{
+	if (!c->started)
+		return;
+	writer_thread_finish(&c->writer);
+	writer_thread_join(&c->writer);
+}
+
+void
+checkpointer_fini(struct checkpointer *c)
+{
+	struct job_list rest;
+
+	writer_thread_fini(&c->writer, &rest);
+}

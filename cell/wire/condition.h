@@ -1,0 +1,16 @@
+/* The conditions of a replica in words, for all that tell of them. */
+#ifndef LSFS_WIRE_CONDITION_H
+#define LSFS_WIRE_CONDITION_H
+
+#include "cell/wire/types.h"
+
+struct condition_words {
+	const char *name;
+	const char *means; /* behind "replica N" */
+	const char *todo;  /* NULL: the replica comes out of it by itself, or nothing is wrong */
+};
+
+/* The words for an enum replica_condition, which may come from a newer replica: never NULL. */
+const struct condition_words *condition_words(unsigned condition);
+
+#endif
