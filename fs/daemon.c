@@ -11,6 +11,9 @@
 #include <unistd.h>
 #include "cell/sys/log.h"
 
+/* The child's word to its parent. */
+enum { MOUNTED = 1, TRIES_ON = 2 };
+
 static int
 child_status(pid_t child)
 {
@@ -37,6 +40,8 @@ parent_wait(int pipe_end, pid_t child, const char *mountpoint)
 		;
 	if (n != 1)
 		return child_status(child);
+	if (byte == TRIES_ON)
+		return 0;
 	if (stat(mountpoint, &st) < 0) {
 		log_error("%s: the mount does not answer: %s", mountpoint, strerror(errno));
 		return 1;
@@ -87,21 +92,38 @@ leave_terminal(bool debug)
 	close(null);
 }
 
-bool
-daemon_ready(struct daemon *daemon)
+/* Before the parent exits: its caller may wait until these descriptors are closed. */
+void
+daemon_leave(struct daemon *daemon)
 {
-	char byte = 1;
-
 	if (daemon->ready < 0)
-		return false;
-	/* Before the parent exits: its caller may wait until these descriptors are closed. */
+		return;
 	leave_terminal(daemon->debug);
 	if (chdir("/") < 0)
 		log_warn("chdir /: %s", strerror(errno));
+}
+
+static void
+release_parent(struct daemon *daemon, char word)
+{
 	prctl(PR_SET_PDEATHSIG, 0);
-	if (write(daemon->ready, &byte, 1) != 1)
+	if (write(daemon->ready, &word, 1) != 1)
 		raise(SIGTERM); /* the parent was killed meanwhile: as in daemon_fork */
 	close(daemon->ready);
 	daemon->ready = -1;
-	return true;
+}
+
+void
+daemon_background(struct daemon *daemon)
+{
+	daemon_leave(daemon);
+	if (daemon->ready >= 0)
+		release_parent(daemon, TRIES_ON);
+}
+
+void
+daemon_ready(struct daemon *daemon)
+{
+	if (daemon->ready >= 0)
+		release_parent(daemon, MOUNTED);
 }

@@ -17,8 +17,14 @@ struct daemon {
  * stderr until it is ready, so that its messages are seen. */
 bool daemon_fork(struct daemon *daemon, const char *mountpoint, int *status);
 
-/* Reports to the parent that the mount answers, and detaches from the terminal: messages go to the
- * system log from here on. False in the foreground: nothing changes. */
-bool daemon_ready(struct daemon *daemon);
+/* Detaches from the terminal: messages go to the system log from here on. Nothing changes in the
+ * foreground. */
+void daemon_leave(struct daemon *daemon);
+/* Leaves the terminal without a mount, and lets the parent end well. Nothing changes in the
+ * foreground, or when this was done. */
+void daemon_background(struct daemon *daemon);
+/* Reports to the parent that the mount answers. Nothing changes in the foreground, or when the
+ * parent was let go before. */
+void daemon_ready(struct daemon *daemon);
 
 #endif

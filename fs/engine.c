@@ -41,6 +41,8 @@ queue_request(struct engine *e, const struct mount_request *r)
 	e->requests[e->requests_n] = client_request_new(r->token, &r->op, r->ordered);
 	client_request_guard(e->requests[e->requests_n], &r->guard);
 	client_request_through(e->requests[e->requests_n], &r->opened);
+	if (r->outlasts)
+		client_request_outlasts(e->requests[e->requests_n]);
 	client_request_for(e->requests[e->requests_n++], r->user);
 }
 
@@ -111,27 +113,6 @@ invalidate(struct engine *e, mono_t now)
 		                                    .everything = u->invalid_all});
 }
 
-/* The mount's answer to a question of the cell; each step of the client ends with its own. */
-static void
-pass_opens(struct engine *e, mono_t now)
-{
-	const struct client_update *u = &e->update;
-
-	if (u->registered_n > 0)
-		step_mount(e, &(struct mount_event){.kind = MOUNT_REGISTERED,
-		                                    .now = now,
-		                                    .nodes = u->registered,
-		                                    .nodes_n = u->registered_n});
-	if (u->question == 0)
-		return;
-	step_mount(e,
-	           &(struct mount_event){.kind = MOUNT_OPENS, .now = now, .node = u->asked_node});
-	step_client(e, &(struct client_event){.kind = CLIENT_OPENS,
-	                                      .now = now,
-	                                      .question = u->question,
-	                                      .open = e->done.open});
-}
-
 static void
 report_invalidation(struct engine *e, uint64_t invalidation, mono_t now)
 {
@@ -176,7 +157,6 @@ step_client(struct engine *e, struct client_event *event)
 		                                    .watched = &u->watched[i],
 		                                    .wall_ns = clock_wall_ns()});
 	invalidation = u->invalidation;
-	pass_opens(e, now);
 	report_invalidation(e, invalidation, now);
 }
 

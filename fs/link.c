@@ -181,6 +181,12 @@ was_tried(const struct link *l, uint8_t replica)
 	return false;
 }
 
+static bool
+is_denied(const char *why)
+{
+	return why == transport_unknown_key || why == transport_not_lasting;
+}
+
 /* A replica of another cell may have got the address of one of ours, so the client is refused for
  * good only when no other replica is left to try. */
 static void
@@ -190,9 +196,9 @@ attempt_failed(struct link *l, const struct path *path, const char *why)
 	    !was_tried(l, path->replica.id) && l->tried_n < LIMIT_REPLICAS)
 		l->tried[l->tried_n++] = path->replica.id;
 	l->elsewhere |= why == transport_other_cell;
-	if (l->refused == NULL || l->heard)
+	if (l->refused == NULL || (l->heard && why != transport_not_lasting))
 		return;
-	if (why == transport_unknown_key || (l->elsewhere && l->tried_n >= l->members.n))
+	if (is_denied(why) || (l->elsewhere && l->tried_n >= l->members.n))
 		l->refused(l->refused_user);
 }
 
@@ -208,7 +214,7 @@ on_net_closed(void *user, uint64_t conn, const char *why)
 		         path->replica.address, why);
 	path->conn = 0;
 	attempt_failed(l, path, why);
-	l->callbacks.disconnected(l->callbacks.user, standby, why == transport_unknown_key);
+	l->callbacks.disconnected(l->callbacks.user, standby, is_denied(why));
 }
 
 /* The replica, with the address at which it is tried now. */

@@ -52,8 +52,9 @@ void link_send(struct link *l, struct bytes frames);
 /* Sends a frame as a datagram beside the first connection, over the network only. */
 void link_send_datagram(struct link *l, struct bytes frame);
 /* Has `refused` called when it is certain, before any replica has answered, that every replica will
- * refuse us: the cell does not know our key, or the replicas belong to another cell. Of the link_
- * functions only link_connect may call it. */
+ * refuse us: the cell does not know our key, or the replicas belong to another cell; or when the
+ * master grants us no lasting session, at any time. Of the link_ functions only link_connect may
+ * call it. */
 void link_on_refused(struct link *l, void (*refused)(void *user), void *user);
 /* The human-readable reason why there is no session, as "replica 2 at HOST:PORT: connection
  * refused"; valid until the next call or callback. */

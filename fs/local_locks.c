@@ -26,10 +26,15 @@ log_lock(void *user, const struct local_lock *lock)
 		return;
 	l->logged[l->logged_n++ % LOCAL_LOCKS_REMEMBERED] = *lock;
 	local_lock_name(l->mounted, lock, name);
-	log_warn("%s: process %ld has locked the directory for this machine only: "
-	         "flock and fcntl on directories do not reach the cell "
-	         "(use the attribute user.ls.lock)",
-	         name, (long)lock->pid);
+	if (lock->lease)
+		log_warn("%s: process %ld has a lease that only this machine knows of: writes of "
+		         "others do not break it (use poll or .cell/events)",
+		         name, (long)lock->pid);
+	else
+		log_warn("%s: process %ld has locked the directory for this machine only: "
+		         "flock and fcntl on directories do not reach the cell "
+		         "(use the attribute user.ls.lock)",
+		         name, (long)lock->pid);
 }
 
 static void

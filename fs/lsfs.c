@@ -10,7 +10,9 @@
 #include "cell/base/must.h"
 #include "cell/host/server_process.h"
 #include "cell/sys/clock.h"
+#include "cell/sys/confinement.h"
 #include "cell/sys/log.h"
+#include "cell/sys/process.h"
 #include "fs/local_locks.h"
 #include "fs/mountpoint.h"
 #include "fs/fuse/device.h"
@@ -25,7 +27,8 @@ struct lsfs {
 	struct daemon *daemon;
 	uv_loop_t loop;
 	uv_signal_t terminate, interrupt;
-	uv_timer_t begin; /* expires when to mount, when to give up, and when to log the delay */
+	uv_timer_t begin;    /* expires when to mount, when to give up, and when to log the delay */
+	uv_timer_t watchdog; /* expires when to report that the loop still turns */
 	struct mountpoint mountpoint;
 	struct source source;
 	struct link *link;
@@ -39,6 +42,7 @@ struct lsfs {
 	bool stopping;
 	bool session_closed; /* and not left to expire */
 	bool failed;
+	bool warned; /* of another mount of the cell */
 };
 
 /* ---- stopping ---- */
@@ -76,6 +80,7 @@ stop(struct lsfs *l)
 	uv_close((uv_handle_t *)&l->terminate, NULL);
 	uv_close((uv_handle_t *)&l->interrupt, NULL);
 	uv_close((uv_handle_t *)&l->begin, NULL);
+	uv_close((uv_handle_t *)&l->watchdog, NULL);
 	local_locks_stop(&l->local_locks);
 	device_stop(&l->device);
 	if (l->engine)
@@ -115,12 +120,41 @@ on_host_failed(void *user)
 static void on_begin(uv_timer_t *timer);
 
 static void
+on_watchdog(uv_timer_t *timer)
+{
+	(void)timer;
+	notify_manager("WATCHDOG=1");
+}
+
+/* The loop that answers the kernel is the one whose turns are reported. */
+static void
+report_to_manager(struct lsfs *l)
+{
+	const uint64_t every = notify_watchdog_ms();
+
+	notify_manager("READY=1");
+	if (every > 0)
+		must(uv_timer_start(&l->watchdog, on_watchdog, every, every) == 0);
+}
+
+static void
 report_if_ready(struct lsfs *l)
 {
+	char why[256];
+
 	if (!l->init_answered || l->ready || engine_status(l->engine).state != CLIENT_SAFE)
 		return;
 	l->ready = true;
-	daemon_ready(l->daemon);
+	daemon_leave(l->daemon);
+	if (confinement_enter_mounted(l->source.process != NULL, why, sizeof why)) {
+		daemon_ready(l->daemon);
+		if (l->options->foreground)
+			report_to_manager(l);
+		return;
+	}
+	log_error("%s: can't be confined: %s", l->mountpoint.path, why);
+	l->failed = true;
+	stop(l);
 }
 
 static void
@@ -151,6 +185,7 @@ record_session(struct lsfs *l, const struct client_status *status)
 
 	strcpy(r->mountpoint, l->mountpoint.path);
 	strcpy(r->source, l->source.path);
+	strcpy(r->key, l->source.key_path);
 	strcpy(r->cell, l->source.cell_file.name);
 	r->session = status->session;
 	if (status->session)
@@ -220,6 +255,7 @@ start_engine(struct lsfs *l)
 	    .lock_delay_s = o->lock_delay_s,
 	    .commit_at_write = o->commit_at_write,
 	    .quiet = o->quiet,
+	    .umask = o->umask,
 	    .others = o->allow_other,
 	};
 	struct client_config client = {
@@ -238,7 +274,7 @@ start_engine(struct lsfs *l)
 	    .debug = o->debug,
 	};
 
-	gethostname(host_name, sizeof host_name - 1);
+	process_host(host_name);
 	random_fill(&client.seed, sizeof client.seed);
 	random_fill(client.nonce, sizeof client.nonce);
 	client.replicas_n = l->source.cell_file.replicas_n;
@@ -286,11 +322,27 @@ start_device(struct lsfs *l)
 	return device_init(&l->device, &config) == 0;
 }
 
+/* To mv and rsync a file of two mounts is two files, which they copy and then remove: they look at
+ * the device, and that of a FUSE mount cannot be chosen. */
+static void
+warn_of_another(void *user, const struct mountinfo *info)
+{
+	struct lsfs *l = user;
+
+	if (l->warned || !source_is_shown(&l->source, info->source))
+		return;
+	l->warned = true;
+	log_warn("%s: the cell is mounted at %s, too: moving a file from one to the other deletes "
+	         "it; mount once, and elsewhere: mount --bind %s %s",
+	         l->mountpoint.path, info->path, info->path, l->mountpoint.path);
+}
+
 static bool
 mount_now(struct lsfs *l)
 {
 	int rc;
 
+	mountinfo_each(MOUNTINFO_TYPE, warn_of_another, l);
 	if (device_mount(&l->device, l->mountpoint.path) < 0)
 		return false;
 	rc = device_start(&l->device, &l->loop, l->engine);
@@ -302,19 +354,11 @@ mount_now(struct lsfs *l)
 }
 
 static void
-give_up(struct lsfs *l)
-{
-	log_error("%s: %s", l->source.path, link_trouble(l->link));
-	l->failed = true;
-	stop(l);
-}
-
-static void
 on_refused(void *user)
 {
 	struct lsfs *l = user;
 
-	if (l->stopping)
+	if (l->stopping || l->safe)
 		return;
 	l->refused = true;
 	must(uv_timer_start(&l->begin, on_begin, 0, 0) == 0);
@@ -325,6 +369,8 @@ static void
 log_delay(struct lsfs *l)
 {
 	log_warn("%s: %s: trying again", l->source.path, link_trouble(l->link));
+	if (l->options->background)
+		daemon_background(l->daemon);
 	must(uv_timer_start(&l->begin, on_begin, TELL_AGAIN_MS, 0) == 0);
 }
 
@@ -334,7 +380,9 @@ on_begin(uv_timer_t *timer)
 	struct lsfs *l = timer->data;
 
 	if (l->refused) {
-		give_up(l);
+		log_error("%s: %s", l->source.path, link_trouble(l->link));
+		l->failed = true;
+		stop(l);
 	} else if (!l->safe) {
 		log_delay(l);
 	} else if (!mount_now(l)) {
@@ -383,6 +431,8 @@ start_loop(struct lsfs *l)
 		rc = start_signals(l);
 	if (rc == 0)
 		rc = uv_timer_init(&l->loop, &l->begin);
+	if (rc == 0)
+		rc = uv_timer_init(&l->loop, &l->watchdog);
 	l->begin.data = l;
 	if (rc < 0)
 		log_error("cannot start: %s", uv_strerror(rc));
@@ -392,9 +442,13 @@ start_loop(struct lsfs *l)
 static bool
 start(struct lsfs *l)
 {
+	char why[256];
+
 	if (!source_find(&l->source, l->options, l->mountpoint.path) || !start_device(l))
 		return false;
-	if (source_open(&l->source, l->options, on_host_failed, l) && start_loop(l))
+	if (!confinement_before_mount(why, sizeof why))
+		log_error("%s: can't be confined: %s", l->mountpoint.path, why);
+	else if (source_open(&l->source, l->options, on_host_failed, l) && start_loop(l))
 		return true;
 	device_fini(&l->device);
 	return false;

@@ -148,7 +148,8 @@ take_record(struct mountpoint *m)
 	if (rc == -EBUSY)
 		log_error("%s: busy: another lsfs serves it", m->path);
 	else if (rc < 0)
-		log_error("%s: cannot keep a run record: %s", m->path, strerror(-rc));
+		log_error("%s: cannot keep a run record in %s: %s", m->path, m->run.path,
+		          strerror(-rc));
 	return rc == 0;
 }
 

@@ -59,6 +59,20 @@ add_kernel_option(struct options *o, const char *word)
 	sprintf(o->kernel + old, "%s%s", old ? "," : "", word);
 }
 
+/* Octal, as everywhere. */
+static bool
+umask_option(struct options *o, const char *value)
+{
+	char *end;
+	unsigned long v = strtoul(value, &end, 8);
+
+	o->umask = (mode_t)v;
+	if (*value >= '0' && *value <= '7' && *end == '\0' && v <= 0777)
+		return true;
+	log_error("option umask: '%s' is not an octal number from 0 to 777", value);
+	return false;
+}
+
 static bool
 commit_option(struct options *o, const char *value)
 {
@@ -83,10 +97,25 @@ valued_option(struct options *o, const char *name, const char *value)
 		return number(name, value, 1, 24 * 3600, &o->grace_s);
 	if (!strcmp(name, "commit"))
 		return commit_option(o, value);
+	if (!strcmp(name, "umask"))
+		return umask_option(o, value);
 	if (!strcmp(name, "user") || !strcmp(name, "comment")) /* left by mount(8) */
 		return true;
 	log_error("unknown option: %s=%s", name, value);
 	return false;
+}
+
+/* mount(8) passes the options of the mount along, which would be refused first. */
+static bool
+changes_a_mount(const char *list)
+{
+	const char *at = strstr(list, "remount");
+
+	if (at == NULL || (at > list && at[-1] != ',') || (at[7] != ',' && at[7] != '\0'))
+		return false;
+	log_error("option remount: a mount of lsfs keeps its options: unmount it and mount it "
+	          "again (or give a read-only view: mount --bind -o ro)");
+	return true;
 }
 
 static bool
@@ -96,6 +125,8 @@ plain_option(struct options *o, const char *word)
 		o->quiet = true;
 	else if (!strcmp(word, "lasting"))
 		o->lasting = true;
+	else if (!strcmp(word, "bg"))
+		o->background = true;
 	else if (!strcmp(word, "debug"))
 		o->debug = true;
 	else if (!strcmp(word, "allow_other"))
@@ -134,7 +165,7 @@ static bool
 mount_options(struct options *o, const char *list)
 {
 	char *copy = bytes_to_text(bytes_of(list));
-	bool good = mount_words(o, copy);
+	bool good = !changes_a_mount(list) && mount_words(o, copy);
 
 	free(copy);
 	return good;
@@ -301,9 +332,11 @@ options_help(void)
 	     "                          the cell's setting says: 45)\n"
 	     "      lasting             the session never expires: its locks are held until it is\n"
 	     "                          unmounted or an operator ends the session\n"
+	     "      bg                  where no replica answers, go on trying in the background\n"
 	     "      commit=close|write  when written data is committed (default: close)\n"
 	     "      debug               as --debug, for /etc/fstab\n"
 	     "      quiet               ignore chmod and chown instead of refusing them\n"
+	     "      umask=OCTAL         the permission bits that are not shown (default: 0)\n"
 	     "      allow_other         let other local users in, each as PRINCIPAL/USER\n"
 	     "      standalone          as --standalone, for /etc/fstab\n"
 	     "                    and the usual ones: ro, nodev, nosuid, noexec, nofail, ...\n"

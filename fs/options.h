@@ -3,6 +3,7 @@
 #define LSFS_FS_OPTIONS_H
 
 #include <stdbool.h>
+#include <sys/types.h>
 
 struct options {
 	bool help, version;
@@ -18,8 +19,10 @@ struct options {
 	int lock_delay_s; /* before a lock of this mount is free, if its session expires */
 	int grace_s;      /* for which calls wait while no master can be reached; 0: not given */
 	bool lasting;     /* the mount's session never expires */
+	bool background;  /* it leaves the terminal before a cell that does not answer does */
 	bool commit_at_write; /* each write is committed before it is answered */
 	bool quiet;           /* chmod and chown are ignored, not refused */
+	mode_t umask;         /* permission bits that are not shown */
 	bool allow_other;     /* other local users may use it, each as PRINCIPAL/USER */
 	char *kernel;         /* generic options for the kernel's mount, "ro,nodev"; owned */
 };

@@ -100,9 +100,9 @@ open_cell(struct source *s, const struct options *o)
 		log_error("%s: %s", s->path, why);
 		return false;
 	}
-	if (!find_key(o->key, key))
+	if (!find_key(o->key, key) || !resolve(key, s->key_path))
 		return false;
-	if (key_file_read_principal(key, name, &s->key, why, sizeof why))
+	if (key_file_read_principal(s->key_path, name, &s->key, why, sizeof why))
 		return true;
 	log_error("%s", why);
 	return false;
@@ -110,17 +110,34 @@ open_cell(struct source *s, const struct options *o)
 
 /* ---- common to both ---- */
 
+/* A directory is no cell file, nor is a file with other contents where there is a cell of its
+ * name. */
+static bool
+is_no_cell_file(const char *path, const char *name)
+{
+	static struct cell_file cell_file;
+	char configured[PATH_MAX], why[512];
+	struct stat st;
+
+	if (stat(path, &st) < 0)
+		return false;
+	if (S_ISDIR(st.st_mode))
+		return true;
+	return snprintf(configured, PATH_MAX, CELL_FILE_DIRECTORY "/%s.conf", name) < PATH_MAX &&
+	       access(configured, F_OK) == 0 &&
+	       !(S_ISREG(st.st_mode) && cell_file_read(path, &cell_file, why, sizeof why));
+}
+
 /* mount(8) turns a source into an absolute path when an entry of that name exists in the working
- * directory. A directory can't be a cell file, so the user meant the name of a cell. */
+ * directory. If it is no cell file, the user meant the name of a cell. */
 static const char *
 name_meant(const struct options *o)
 {
 	const char *name = strrchr(o->source, '/');
 	char here[PATH_MAX];
-	struct stat st;
 
-	if (!o->helper || !name || !getcwd(here, sizeof here) || stat(o->source, &st) < 0 ||
-	    !S_ISDIR(st.st_mode))
+	if (!o->helper || !name || !getcwd(here, sizeof here) ||
+	    !is_no_cell_file(o->source, name + 1))
 		return o->source;
 	if (strncmp(o->source, here, strlen(here)) != 0 ||
 	    (size_t)(name - o->source) != strlen(here) - !strcmp(here, "/"))
@@ -159,6 +176,15 @@ source_find(struct source *s, const struct options *o, const char *mountpoint)
 	}
 	snprintf(s->shown, sizeof s->shown, "%s", by_name ? named : s->path);
 	return true;
+}
+
+bool
+source_is_shown(const struct source *s, const char *shown)
+{
+	char file[PATH_MAX];
+
+	cell_file_locate(shown, file, sizeof file);
+	return !strcmp(shown, s->shown) || !strcmp(file, s->path);
 }
 
 bool

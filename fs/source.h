@@ -15,11 +15,14 @@ struct source {
 	struct cell_file cell_file;
 	struct srv_addresses srv;       /* of the cell file's `srv`; none: it has none */
 	struct server_process *process; /* NULL: over the network */
-	struct noise_pair key; /* over the network: the principal's; wiped by source_link */
+	char key_path[PATH_MAX]; /* over the network: of the key file, canonical; else empty */
+	struct noise_pair key;   /* likewise: the principal's; wiped by source_link */
 };
 
 /* Resolves the given source to a path. False after one logged line. */
 bool source_find(struct source *s, const struct options *options, const char *mountpoint);
+/* True if a mount whose source the mount table shows like this is of the same cell file. */
+bool source_is_shown(const struct source *s, const char *shown);
 /* Reads the cell file and the key, or opens the server of the data directory. `server_failed` as in
  * struct server_process_config. False after one logged line. */
 bool source_open(struct source *s, const struct options *options, void (*server_failed)(void *user),

@@ -1,6 +1,7 @@
 #include "fs/fuse/device.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/fuse.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +10,6 @@
 #include <unistd.h>
 #include "cell/base/must.h"
 #include "cell/sys/log.h"
-#include "fs/fuse/ops.h"
 
 enum {
 	REQUESTS_PER_WAKEUP = 256, /* then the loop's other handles are served */
@@ -216,6 +216,7 @@ device_init(struct device *d, const struct device_config *config)
 	argv[2] = (char *)options.data;
 	replies_init(&d->replies, config->uid, config->gid);
 	poll_handles_init(&d->poll_handles);
+	pidfds_init(&d->callers);
 	users_init(&d->users, "/etc/passwd", config->uid);
 	fuse_set_log_func(on_fuse_log);
 	d->fuse = fuse_session_new(&args, &ops_table, sizeof ops_table, d);
@@ -281,15 +282,34 @@ still_mounted(const struct device *d)
 	return d->mounted.id && mountinfo_at(d->mounted.path, &now) && now.id == d->mounted.id;
 }
 
+/* libfuse frees its copy of the mount point's path only with an unmount, and does not unmount where
+ * its descriptor says that the connection is broken: as an end of a pipe whose other end is closed.
+ */
+static bool
+break_connection(int fd)
+{
+	int ends[2];
+	bool broken;
+
+	if (pipe2(ends, O_CLOEXEC) < 0)
+		return false;
+	close(ends[0]);
+	broken = dup3(ends[1], fd, O_CLOEXEC) >= 0;
+	close(ends[1]);
+	return broken;
+}
+
 void
 device_fini(struct device *d)
 {
 	must(!d->polling);
 	replies_fini(&d->replies);
 	poll_handles_fini(&d->poll_handles);
+	pidfds_fini(&d->callers);
 	users_free(&d->users);
-	if (d->gone || still_mounted(d))
-		fuse_session_unmount(d->fuse); /* frees its copy of the path, too */
+	if (d->gone || still_mounted(d) ||
+	    (d->mounted.id && break_connection(fuse_session_fd(d->fuse))))
+		fuse_session_unmount(d->fuse);
 	fuse_session_destroy(d->fuse);
 	free(d->request.mem);
 }

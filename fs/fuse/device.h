@@ -8,6 +8,7 @@
 #include "fs/engine.h"
 #include "fs/fuse/interrupts.h"
 #include "fs/fuse/poll_handle.h"
+#include "fs/fuse/proc.h"
 #include "fs/fuse/reply.h"
 #include "fs/fuse/users.h"
 
@@ -32,6 +33,7 @@ struct device {
 	struct mountinfo mounted; /* id 0: not mounted, or a test's socket */
 	struct interrupts interrupts;
 	struct users users;
+	struct pidfds callers;
 	uv_poll_t poll;
 	bool polling;
 	bool answering_init; /* the next write is the reply to INIT */
@@ -60,5 +62,10 @@ void device_reply(void *device, const struct mount_reply *reply);
 void device_stale_inode(void *device, uint64_t ino);
 /* Likewise: the callers that poll the handle are woken. */
 void device_wake(void *device, uint64_t fh);
+
+/* The operations (ops.c). */
+extern const struct fuse_lowlevel_ops ops_table;
+/* That of INIT, which requests capabilities of the kernel. */
+void device_on_init(void *device, struct fuse_conn_info *conn);
 
 #endif

@@ -1,41 +1,127 @@
-#include "fs/fuse/proc.h"
-
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
-#include "cell/sys/proc_file.h"
+#include "cell/sys/process.h"
+#include "fs/fuse/proc.h"
 
 enum { DESCRIPTORS_MAX = 64 }; /* at about 13 us each */
 
+/* ---- pidfds ---- */
+
+/* Newer than the headers that this may be compiled with: linux/pidfd.h. */
+enum {
+	FOR_A_THREAD = O_EXCL, /* PIDFD_THREAD */
+	INFO_COREDUMP = 1 << 4,
+	COREDUMPED = 1 << 0,
+};
+
+struct info {
+	uint64_t mask, cgroup;
+	uint32_t pid, process, parent, ids[8];
+	int32_t exit_code;
+	uint32_t coredump, unused;
+};
+
+#define GET_INFO _IOWR(0xFF, 11, struct info)
+
+void
+pidfds_init(struct pidfds *p)
+{
+	*p = (struct pidfds){0};
+}
+
+static void
+forget(struct pidfd *known)
+{
+	if (known->thread)
+		close(known->fd);
+	known->thread = 0;
+}
+
+void
+pidfds_fini(struct pidfds *p)
+{
+	for (size_t n = 0; n < sizeof p->known / sizeof p->known[0]; n++)
+		forget(&p->known[n]);
+}
+
+/* Another thread may have got the number meanwhile: the former one's descriptor says so (ESRCH). */
+static bool
+ask(struct pidfds *p, pid_t thread, struct info *info)
+{
+	struct pidfd *known = &p->known[(size_t)thread % (sizeof p->known / sizeof p->known[0])];
+
+	if (thread <= 0)
+		return false;
+	*info = (struct info){.mask = INFO_COREDUMP};
+	if (known->thread == thread && ioctl(known->fd, GET_INFO, info) == 0)
+		return true;
+	forget(known);
+	known->fd = (int)syscall(SYS_pidfd_open, thread, FOR_A_THREAD);
+	if (known->fd < 0)
+		return false;
+	known->thread = thread;
+	info->mask = INFO_COREDUMP;
+	return ioctl(known->fd, GET_INFO, info) == 0;
+}
+
 pid_t
-proc_of_thread(pid_t thread)
+pidfds_process(struct pidfds *p, pid_t thread)
+{
+	struct info info;
+
+	return ask(p, thread, &info) ? (pid_t)info.process : 0;
+}
+
+/* The kernel tells how it would dump the core, if it has memory to dump, or how it has dumped it.
+ */
+enum pidfd_memory
+pidfds_memory(struct pidfds *p, pid_t thread)
+{
+	struct info info;
+
+	if (!ask(p, thread, &info) || !(info.mask & INFO_COREDUMP))
+		return PIDFD_UNKNOWN;
+	if (info.coredump & COREDUMPED)
+		return PIDFD_DUMPS;
+	return info.coredump ? PIDFD_HAS_MEMORY : PIDFD_HAS_NONE;
+}
+
+/* ---- processes ---- */
+
+/* Most callers are the first thread of their process, or its only one: the kernel finds no thread
+ * of that number in that process otherwise, and says so before it looks at rights. */
+static bool
+is_first_thread(pid_t thread)
+{
+	return tgkill(thread, thread, 0) == 0 || errno == EPERM;
+}
+
+pid_t
+proc_of_thread(struct pidfds *known, pid_t thread)
 {
 	char text[1024];
 	const char *group;
 	long pid;
 
+	if (is_first_thread(thread))
+		return thread;
+	pid = pidfds_process(known, thread);
+	if (pid > 0)
+		return (pid_t)pid;
 	if (!proc_file_read(thread, "status", text, sizeof text))
 		return thread;
 	group = strstr(text, "\nTgid:");
 	return group && sscanf(group, "\nTgid:%ld", &pid) == 1 && pid > 0 ? (pid_t)pid : thread;
-}
-
-enum mount_fate
-proc_fate(pid_t pid)
-{
-	struct proc_stat stat;
-
-	if (!proc_file_stat(pid, &stat))
-		return FATE_UNKNOWN;
-	if (!stat.exiting)
-		return FATE_ALIVE;
-	return (stat.exit_code & 0x7f) ? FATE_KILLED : FATE_EXITING;
 }
 
 /* ---- signals ---- */
@@ -55,20 +141,53 @@ ending_signals(void)
 	return set;
 }
 
+/* The signals that the thread will take, or has taken when it exits: not those that it blocks or
+ * ignores. */
+static uint64_t
+heeded_signals(const char *status)
+{
+	return proc_status_pending(status) & ~(proc_status_signals(status, "\nSigBlk:") |
+	                                       proc_status_signals(status, "\nSigIgn:"));
+}
+
+static bool
+is_ended_by(const char *status, uint64_t signals)
+{
+	return (signals & ~proc_status_signals(status, "\nSigCgt:") & ending_signals()) != 0;
+}
+
+/* A process that exits has no memory any more when it closes its files; one that becomes another
+ * program has. The signal that has killed it is still pending, unless it dumped core: then the
+ * process took it. */
+enum mount_fate
+proc_fate(struct pidfds *known, pid_t thread)
+{
+	const enum pidfd_memory memory = pidfds_memory(known, thread);
+	char text[4096];
+
+	if (memory == PIDFD_HAS_MEMORY)
+		return FATE_ALIVE;
+	if (memory == PIDFD_DUMPS)
+		return FATE_KILLED;
+	if (!proc_file_read(thread, "status", text, sizeof text))
+		return FATE_UNKNOWN;
+	if (strstr(text, "\nVmSize:"))
+		return FATE_ALIVE;
+	return is_ended_by(text, heeded_signals(text)) ? FATE_KILLED : FATE_EXITING;
+}
+
 enum mount_fate
 proc_fate_at_signal(pid_t thread)
 {
 	char text[4096];
-	uint64_t pending, caught, unheeded;
+	uint64_t signals;
 
 	if (!proc_file_read(thread, "status", text, sizeof text))
 		return FATE_UNKNOWN;
-	unheeded = proc_status_signals(text, "\nSigBlk:") | proc_status_signals(text, "\nSigIgn:");
-	pending = proc_status_pending(text) & ~unheeded;
-	caught = proc_status_signals(text, "\nSigCgt:");
-	if (pending & ~caught & ending_signals())
+	signals = heeded_signals(text);
+	if (is_ended_by(text, signals))
 		return FATE_KILLED;
-	return pending & caught ? FATE_ALIVE : FATE_UNDISTURBED;
+	return signals & proc_status_signals(text, "\nSigCgt:") ? FATE_ALIVE : FATE_UNDISTURBED;
 }
 
 /* ---- descriptors ---- */
@@ -89,112 +208,33 @@ is_our_mount(pid_t pid, int id, const struct mountinfo *ours)
 	return same;
 }
 
-int
-proc_descriptors(pid_t pid, uint64_t ino, const struct mountinfo *ours)
+static bool
+writes_into(pid_t pid, const char *number, uint64_t ino, const struct mountinfo *ours)
 {
-	struct proc_descriptor one = {.ino = ino}; /* 0 once /proc shows no numbers */
+	struct proc_descriptor one;
+
+	return proc_file_descriptor(pid, number, &one) && one.ino == ino &&
+	       (one.flags & O_ACCMODE) != O_RDONLY && is_our_mount(pid, one.mount, ours);
+}
+
+bool
+proc_has_descriptor(pid_t pid, uint64_t ino, const struct mountinfo *ours)
+{
 	struct dirent *entry;
-	int seen = 0, found = 0;
+	bool found = false;
 	char path[64];
+	int seen = 0;
 	DIR *d;
 
 	snprintf(path, sizeof path, "/proc/%ld/fdinfo", (long)pid);
 	d = pid > 0 ? opendir(path) : NULL;
-	if (!d)
-		return -1;
-	while (one.ino != 0 && seen <= DESCRIPTORS_MAX && (entry = readdir(d))) {
+	while (d && !found && seen < DESCRIPTORS_MAX && (entry = readdir(d))) {
 		if (entry->d_name[0] == '.')
 			continue;
-		if (++seen <= DESCRIPTORS_MAX && proc_file_descriptor(pid, entry->d_name, &one))
-			found += one.ino == ino && is_our_mount(pid, one.mount, ours);
+		seen++;
+		found = writes_into(pid, entry->d_name, ino, ours);
 	}
-	closedir(d);
-	return one.ino == 0 || (found == 0 && seen > DESCRIPTORS_MAX) ? -1 : found;
-}
-
-/* ---- system calls ---- */
-
-enum { ARGUMENTS = 6, SYSCALL_TRIES = 5 };
-
-struct syscall {
-	long number;
-	uint64_t arguments[ARGUMENTS];
-};
-
-static bool
-syscall_fields(char *text, struct syscall *call)
-{
-	char *end;
-
-	call->number = strtol(text, &end, 10);
-	for (int i = 0; i < ARGUMENTS; i++) {
-		if (end == text || *end != ' ')
-			return false;
-		text = end;
-		call->arguments[i] = strtoull(text, &end, 16);
-	}
-	return true;
-}
-
-/* The kernel shows it only of a thread that sleeps. One that has just made a request may still be
- * on its way to that. */
-static bool
-syscall_of(pid_t thread, struct syscall *call)
-{
-	const struct timespec pause = {.tv_nsec = 100000};
-	char text[256];
-
-	for (int tries = 0; tries < SYSCALL_TRIES; tries++) {
-		if (!proc_file_read(thread, "syscall", text, sizeof text))
-			return false;
-		if (strncmp(text, "running", 7) != 0)
-			return syscall_fields(text, call);
-		nanosleep(&pause, NULL);
-	}
-	return false;
-}
-
-static bool
-is_empty_string(pid_t thread, uint64_t address)
-{
-	char path[64], first = 1;
-	int fd;
-
-	if (address == 0)
-		return true; /* newer kernels take it for an empty path */
-	snprintf(path, sizeof path, "/proc/%ld/mem", (long)thread);
-	if ((fd = open(path, O_RDONLY | O_CLOEXEC)) < 0)
-		return false;
-	if (pread(fd, &first, 1, (off_t)address) != 1)
-		first = 1;
-	close(fd);
-	return first == '\0';
-}
-
-bool
-proc_by_descriptor(pid_t thread)
-{
-	struct syscall call;
-	uint64_t flags;
-
-	if (thread <= 0 || !syscall_of(thread, &call))
-		return false;
-	switch (call.number) {
-#ifdef SYS_fstat
-	case SYS_fstat:
-		return true;
-#endif
-#ifdef SYS_newfstatat
-	case SYS_newfstatat:
-		flags = call.arguments[3];
-		break;
-#endif
-	case SYS_statx:
-		flags = call.arguments[2];
-		break;
-	default:
-		return false;
-	}
-	return (flags & AT_EMPTY_PATH) && (int)call.arguments[0] >= 0 &&
-	       is_empty_string(thread, call.arguments[1]);
+	if (d)
+		closedir(d);
+	return found;
 }

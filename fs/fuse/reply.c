@@ -7,7 +7,6 @@
 #include <sys/stat.h>
 #include "cell/base/memory.h"
 #include "cell/base/must.h"
-#include "fs/fuse/proc.h"
 
 static int
 parked_compare(struct parked *a, struct parked *b)
@@ -136,7 +135,7 @@ stat_of(const struct replies *r, const struct mount_stat *from)
 	    .st_blocks = (blkcnt_t)((from->size + 511) / 512),
 	    .st_atim = mtime,
 	    .st_mtim = mtime,
-	    .st_ctim = mtime,
+	    .st_ctim = timespec_of(from->ctime_ns),
 	};
 }
 
@@ -300,8 +299,6 @@ send_good(const struct replies *r, const struct parked *p, const struct mount_re
 static int
 error_of(const struct parked *p, const struct mount_reply *m)
 {
-	if (m->by_descriptor && !proc_by_descriptor(fuse_req_ctx(p->req)->pid))
-		return ESTALE;
 	return p->kind == MOUNT_SETXATTR && m->error == EAGAIN ? EBUSY : m->error;
 }
 

@@ -30,7 +30,8 @@ buffer_written_by_others(const struct handle *h, uint64_t lock_owner, pid_t pid)
 	return false;
 }
 
-void
+/* Notes who writes. */
+static void
 buffer_add_writer(struct handle *h, const struct mount_event *e)
 {
 	size_t n = 0;
@@ -51,7 +52,7 @@ buffer_knows_process(const struct handle *h, const struct mount_event *e)
 	for (size_t n = 0; n < h->writers_n; n++)
 		if (h->writers[n].thread == e->thread && h->writers[n].lock_owner == e->lock_owner)
 			return h->writers[n].pid;
-	return 0;
+	return h->opener_thread == e->thread && !h->opener_gone ? h->opener : 0;
 }
 
 struct handle *
@@ -160,6 +161,46 @@ whole_too_big(const struct handle *h)
 	       h->base->data.len + h->edited.len > LIMIT_CONTENTS;
 }
 
+/* ---- the quota ---- */
+
+/* The committed contents become longer by so much when the buffer has this length. */
+static uint64_t
+growth(const struct handle *h, uint64_t length)
+{
+	const uint64_t size = h->inode->attr.size;
+
+	return length > size ? length - size : 0;
+}
+
+static void
+room_heard(struct mount *m, struct call *c, const struct client_answer *a)
+{
+	const struct result_usage *u = &a->result.usage;
+
+	c->error = call_errno(m, c, a);
+	if (c->error == 0 && u->bytes + growth(c->handle, c->length) > u->quota_bytes)
+		c->error = ENOSPC;
+	c->next(m, c);
+}
+
+/* The buffer is to have this length, at least. A length that the quota does not allow any more is
+ * refused now, because few programs see an error of close(2). The commit is decided by the cell all
+ * the same: others may have been faster. */
+static void
+seek_room(struct mount *m, struct call *c, uint64_t length, call_next *next)
+{
+	const struct handle *h = c->handle;
+	const bool grows = h->edit != EDIT_WHOLE || length > h->edited.len;
+
+	c->next = next;
+	c->length = length;
+	if (c->error == 0 && !c->answered && !h->dead && !h->inode->dead && grows &&
+	    growth(h, length) > 0 && client_status(m->client).scarce)
+		call_ask(m, c, &(struct op){.code = OP_get_usage}, room_heard);
+	else
+		next(m, c);
+}
+
 /* ---- write ---- */
 
 static void
@@ -227,12 +268,23 @@ write_take(struct mount *m, struct call *c)
 static void
 write_refuse(struct mount *m, struct call *c, int error)
 {
-	if (error == EFBIG && c->handle->edit != EDIT_NONE) {
+	if ((error == EFBIG || error == ENOSPC) && c->handle->edit != EDIT_NONE) {
 		MOUNT_TRACE(m, "handle %llu: a write is missing: nothing is committed",
 		            (unsigned long long)c->handle->fh);
 		c->handle->refused = error;
 	}
 	call_status(m, c, error);
+}
+
+static void
+write_allowed(struct mount *m, struct call *c)
+{
+	if (c->error == 0 && c->handle->dead)
+		c->error = ESTALE;
+	if (c->error || c->answered)
+		write_refuse(m, c, c->error);
+	else
+		write_take(m, c);
 }
 
 /* Runs once the base was fetched, if the write needs one. */
@@ -241,14 +293,9 @@ write_based(struct mount *m, struct call *c)
 {
 	struct handle *h = c->handle;
 
-	if (c->error == 0 && h->dead)
-		c->error = ESTALE;
 	if (c->error == 0 && (write_end(h, &c->event) > LIMIT_CONTENTS || whole_too_big(h)))
 		c->error = EFBIG;
-	if (c->error || c->answered)
-		write_refuse(m, c, c->error);
-	else
-		write_take(m, c);
+	seek_room(m, c, write_end(h, &c->event), write_allowed);
 }
 
 /* The size that the mount has may be outdated: another machine may have shortened the file. So the
@@ -320,14 +367,12 @@ truncate_done(struct mount *m, struct call *c)
 }
 
 static void
-truncate_based(struct mount *m, struct call *c)
+truncate_allowed(struct mount *m, struct call *c)
 {
 	struct handle *h = c->handle;
 
 	if (c->error == 0 && h->dead)
 		c->error = ESTALE;
-	if (c->error == 0 && whole_too_big(h))
-		c->error = EFBIG;
 	if (c->error || c->answered) {
 		call_status(m, c, c->error);
 		return;
@@ -343,6 +388,14 @@ truncate_based(struct mount *m, struct call *c)
 		commit(m, c, truncate_done);
 	else
 		truncate_done(m, c);
+}
+
+static void
+truncate_based(struct mount *m, struct call *c)
+{
+	if (c->error == 0 && whole_too_big(c->handle))
+		c->error = EFBIG;
+	seek_room(m, c, c->event.set_size, truncate_allowed);
 }
 
 static void

@@ -179,12 +179,14 @@ call_ask(struct mount *m, struct call *c, const struct op *op, call_then *then)
 	c->result = wire_op_result(op->code);
 	c->then = then;
 	c->session = m->session.over ? 0 : m->session.id;
+	c->outlasts = !c->answered && c->handle == NULL && c->lock == NULL && c->event.fh == 0;
 	ARRAY_ROOM(u->requests, u->requests_n, u->requests_room);
 	r = &u->requests[u->requests_n++];
 	*r = (struct mount_request){
 	    .token = c->token,
 	    .op = *op,
 	    .ordered = c->ordered,
+	    .outlasts = c->outlasts,
 	    .guard = guard_of(m, c),
 	    .opened = opened_of(c),
 	    .user = user_of(c),
@@ -290,6 +292,8 @@ answer(struct mount *m, struct call *c, enum mount_reply_kind kind, int error)
 	metrics_replied(m, c->event.kind, error);
 	if (error == EACCES)
 		refusal_of_call(m, c);
+	if (c->event.kind != MOUNT_LOOKUP)
+		stale_answered(m, c, error);
 	ARRAY_ROOM(u->replies, u->replies_n, u->replies_room);
 	r = &u->replies[u->replies_n++];
 	*r = (struct mount_reply){.call = c->event.call, .kind = kind, .error = error};
@@ -306,8 +310,8 @@ call_find(struct mount *m, uint64_t number)
 	return RB_FIND(call_numbers, &m->calls.unanswered, &key);
 }
 
-static bool
-cell_answers(const struct mount *m)
+bool
+call_cell_answers(const struct mount *m)
 {
 	return client_status(m->client).state == CLIENT_SAFE;
 }
@@ -331,17 +335,15 @@ call_wants_fate(struct mount *m, uint64_t number)
 {
 	const struct call *c = call_find(m, number);
 
-	return c && (c->event.for_page || c->spared || !cell_answers(m) || !waits_for_lock(c));
+	return c && (c->event.for_page || c->spared || !call_cell_answers(m) || !waits_for_lock(c));
 }
 
-static void
+void
 call_be_patient(struct mount *m, struct call *c)
 {
 	c->interrupted = true;
 	c->patient_until = mono_add(m->now, span_ms(PATIENCE_MS));
 	RB_INSERT(call_patience, &m->calls.interrupted, c);
-	MOUNT_TRACE(m, "call %llu is interrupted: its answer is awaited for %d ms",
-	            (unsigned long long)c->event.call, PATIENCE_MS);
 }
 
 /* True if the call goes on because no signal has come to its caller. A jeopardy in which a caller
@@ -356,7 +358,7 @@ spares(struct mount *m, struct call *c, enum mount_fate fate)
 		return true;
 	if (fate != FATE_UNDISTURBED)
 		return false;
-	c->spared |= !cell_answers(m);
+	c->spared |= !call_cell_answers(m);
 	if (!c->spared && waits_for_lock(c))
 		return false;
 	MOUNT_TRACE(m, "call %llu goes on: no signal has come to its caller",
@@ -376,10 +378,13 @@ call_interrupt(struct mount *m, uint64_t number, enum mount_fate fate)
 		return;
 	if (fate == FATE_KILLED)
 		MOUNT_TRACE(m, "call %llu: its process was killed", (unsigned long long)number);
-	if (fate == FATE_KILLED || !cell_answers(m) || waits_for_lock(c) || waits_for_event(c))
+	if (fate == FATE_KILLED || !call_cell_answers(m) || waits_for_lock(c) || waits_for_event(c))
 		call_give_up(m, c);
-	else if (!c->interrupted)
+	else if (!c->interrupted) {
 		call_be_patient(m, c);
+		MOUNT_TRACE(m, "call %llu is interrupted: its answer is awaited for %d ms",
+		            (unsigned long long)number, PATIENCE_MS);
+	}
 }
 
 void
@@ -388,8 +393,9 @@ call_timeout(struct mount *m)
 	struct call *c;
 
 	while ((c = RB_MIN(call_patience, &m->calls.interrupted)) &&
-	       (!cell_answers(m) || mono_reached(m->now, c->patient_until)))
-		call_give_up(m, c);
+	       (!call_cell_answers(m) || mono_reached(m->now, c->patient_until)))
+		if (!summary_answer(m, c))
+			call_give_up(m, c);
 }
 
 void
@@ -459,11 +465,7 @@ call_path_errno(struct mount *m, struct call *c, const struct client_answer *a)
 {
 	int error = call_errno(m, c, a);
 
-	if (error == ESTALE)
-		return stale_path(m, c);
-	if (error == 0)
-		stale_clear(m, c);
-	return error;
+	return error == ESTALE ? stale_path(m, c) : error;
 }
 
 int
@@ -518,7 +520,7 @@ call_status(struct mount *m, struct call *c, int error)
 {
 	answer(m, c, MOUNT_STATUS, error);
 	if (c->event.kind == MOUNT_LOOKUP && error != ESTALE)
-		stale_found(m, c, 0);
+		stale_absent(m, c);
 	call_end(m, c);
 }
 
@@ -528,7 +530,8 @@ static void
 reply_introduces(struct mount *m, const struct call *c, struct mount_reply *r, struct inode *inode)
 {
 	inode->nlookup++;
-	r->stat = inode_stat(c, inode);
+	stale_found(m, c, inode);
+	r->stat = inode_stat(m, c, inode);
 	r->entry_timeout = kernel_cache_name(m, inode);
 }
 
@@ -537,8 +540,6 @@ call_entry(struct mount *m, struct call *c, struct inode *inode)
 {
 	struct mount_reply *r = call_reply(m, c, MOUNT_ENTRY);
 
-	if (c->event.kind == MOUNT_LOOKUP)
-		stale_found(m, c, inode->ino);
 	if (r)
 		reply_introduces(m, c, r, inode);
 	call_end(m, c);

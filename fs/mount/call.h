@@ -39,7 +39,8 @@ struct call {
 	call_then *then;
 	call_next *next;
 	bool answered, ordered;
-	bool interrupted; /* answered EINTR when patient_until is reached */
+	bool outlasts;    /* the outstanding request may be made in the next session */
+	bool interrupted; /* answered without the cell when patient_until is reached: EINTR */
 	bool spared;      /* its caller was stopped or frozen in jeopardy */
 	mono_t patient_until;
 	struct inode *inode;     /* referred to */
@@ -50,12 +51,15 @@ struct call {
 	uint64_t acquisition;
 	enum lock_mode mode;
 	unsigned tries;
+	uint64_t length;  /* that a handle's buffer is to have */
 	uint64_t target;  /* the node that the name leads to; 0: not looked up */
 	struct attr attr; /* from an earlier answer to this call, without its texts */
 	uint64_t
 	    rights_on; /* a node; 0: none. The rights on it of the call's user, as told last: */
 	uint8_t rights;
-	struct bytes text; /* the part of the reply collected so far; owned by the call */
+	struct bytes
+	    text;      /* the part of the reply collected so far, or a path; owned by the call */
+	size_t walked; /* the part of that path that was looked up */
 };
 
 RB_HEAD(call_numbers, call);
@@ -99,7 +103,11 @@ void call_interrupt(struct mount *m, uint64_t number, enum mount_fate fate);
 bool call_wants_fate(struct mount *m, uint64_t number);
 /* Answers EINTR; a request that is under way is finished in the background. */
 void call_give_up(struct mount *m, struct call *c);
-/* Gives up the interrupted calls whose time is over; all of them while the cell does not answer. */
+/* False while the session is not safe, or there is none. */
+bool call_cell_answers(const struct mount *m);
+/* The answer of the cell is awaited for a second only. */
+void call_be_patient(struct mount *m, struct call *c);
+/* Gives up the calls whose time is over; all of them while the cell does not answer. */
 void call_timeout(struct mount *m);
 /* The errno for the cell's answer, 0 for RC_OK. If the cell does not know the node of the request,
  * the inode is marked as dead. */

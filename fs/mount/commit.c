@@ -234,7 +234,7 @@ commit_fsync(struct mount *m, struct call *c)
 
 /* A truncation without data is not committed at the first close, because the data usually follows:
  * with `>` a shell closes one descriptor while it still has another. It is committed when its
- * opener has no more descriptors of the file left than before the open. */
+ * opener has none left through which it could write: or else at the release. */
 static bool
 is_opener(const struct handle *h, pid_t pid)
 {
@@ -249,8 +249,8 @@ flush_obstacle(const struct handle *h, const struct mount_event *e)
 		return "nothing is written";
 	if (h->truncation && !is_opener(h, e->pid))
 		return "another process has truncated it";
-	if (h->truncation && e->descriptors > h->descriptors_before)
-		return "its opener has more descriptors";
+	if (h->truncation && e->has_other)
+		return "its opener has another descriptor";
 	if (!h->truncation && !buffer_written_by(h, e->lock_owner, e->pid))
 		return "another process has written it";
 	return NULL;
@@ -275,7 +275,7 @@ commit_wants(struct handle *h, const struct mount_event *e)
 	unsigned wants = 0;
 
 	if (h->edit != EDIT_NONE)
-		wants |= WANTS_PROCESS | WANTS_FATE;
+		wants |= WANTS_FATE | (buffer_knows_process(h, e) ? 0 : WANTS_PROCESS);
 	if (record_lock(h, e))
 		wants |= WANTS_FATE;
 	if (h->truncation)
@@ -374,6 +374,8 @@ commit_flush(struct mount *m, struct call *c)
 	if (!handle_of_call(m, c))
 		return;
 	h = c->handle;
+	if (c->event.pid == 0)
+		c->event.pid = buffer_knows_process(h, &c->event);
 	if (!TAILQ_EMPTY(&h->inode->locks))
 		flock_flushed(m, h);
 	if (c->event.pid == h->opener &&

@@ -12,15 +12,11 @@ behind_heard(struct mount *m, struct call *c, const struct client_answer *a)
 }
 
 static void
-ask_behind(struct mount *m, struct inode *i, const struct op *op)
-{
-	call_ask(m, call_behind(m, i, NULL), op, behind_heard);
-}
-
-static void
 close_number(struct mount *m, struct inode *i, uint64_t number)
 {
-	ask_behind(m, i, &(struct op){.code = OP_close_ephemeral, .close_ephemeral = {number}});
+	call_ask(m, call_behind(m, i, NULL),
+	         &(struct op){.code = OP_close_ephemeral, .close_ephemeral = {number}},
+	         behind_heard);
 }
 
 /* One number is enough: when the cell renames the file, the opener moves with it. */
@@ -93,30 +89,6 @@ ephemeral_open(struct mount *m, struct call *c, call_next *next)
 	}
 	op.open_ephemeral.node = c->inode->ino;
 	call_ask(m, c, &op, open_heard);
-}
-
-bool
-ephemeral_is_open(struct mount *m, uint64_t node)
-{
-	const struct inode *i = inode_find(m, inode_where(m, node));
-
-	return i != NULL && !TAILQ_EMPTY(&i->handles);
-}
-
-/* The file was permanent when it was opened here; or it is open no more. A dead handle of a renamed
- * file closes the number itself; a number that was renamed onto a permanent file is gone. */
-void
-ephemeral_registered(struct mount *m, uint64_t number)
-{
-	struct inode *i;
-
-	if (is_open_by(m, number))
-		return;
-	i = inode_get(m, inode_where(m, number));
-	if (TAILQ_EMPTY(&i->handles))
-		close_number(m, i, number);
-	else if (i->ino == number || i->attr.ephemeral)
-		ephemeral_opened(m, i, number);
 }
 
 static void

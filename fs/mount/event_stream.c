@@ -1,5 +1,5 @@
-#include "fs/mount/event_stream.h"
 #include <fcntl.h>
+#include <poll.h>
 #include <string.h>
 #include "fs/mount/event_text.h"
 #include "fs/mount/internal.h"
@@ -126,4 +126,198 @@ event_stream_told(struct mount *m, const struct client_watched *w, int64_t wall_
 		while (s->lines.len > 0 && (c = TAILQ_FIRST(&s->readers)) != NULL)
 			serve(m, s, c);
 	}
+}
+
+/* ---- watched nodes, and poll ---- */
+
+/* All kinds that the master knows. */
+#define EVERY_KIND ((2u << EVENT_GAP) - (1u << EVENT_CONTENTS_MODIFIED))
+
+enum {
+	ALWAYS = POLLIN | POLLRDNORM | POLLOUT | POLLWRNORM, /* of files that never block */
+};
+
+/* ---- watching ---- */
+
+/* A handle for which the node is to be watched; NULL: there is none. */
+static const struct handle *
+wants(const struct mount *m, const struct inode *i)
+{
+	const struct handle *h;
+
+	TAILQ_FOREACH(h, &i->handles, of_inode)
+		if (!h->dead && (h->polled || !TAILQ_EMPTY(&m->streams)))
+			return h;
+	return NULL;
+}
+
+static void
+ask(struct mount *m, const struct inode *i, uint32_t mask, struct bytes user)
+{
+	struct mount_update *u = m->update;
+
+	ARRAY_ROOM(u->watches, u->watches_n, u->watches_room);
+	u->watches[u->watches_n++] =
+	    (struct mount_watch){i->ino, mask, i->attr.content_generation, mount_keep(m, user)};
+	MOUNT_TRACE(m, "node %llu is %s", (unsigned long long)i->ino,
+	            mask ? "watched" : "watched no more");
+}
+
+void
+event_watch_follow(struct mount *m, struct inode *i)
+{
+	const struct handle *h = wants(m, i);
+
+	if ((h != NULL) == i->watched || (h != NULL && i->dead))
+		return;
+	i->watched = h != NULL;
+	ask(m, i, h != NULL ? EVERY_KIND : 0, h != NULL ? h->user : (struct bytes){0});
+}
+
+void
+event_watch_follow_all(struct mount *m)
+{
+	struct inode *i;
+
+	RB_FOREACH(i, inode_numbers, &m->inodes)
+		event_watch_follow(m, i);
+}
+
+void
+event_watch_forget_all(struct mount *m)
+{
+	struct inode *i;
+
+	RB_FOREACH(i, inode_numbers, &m->inodes)
+		i->watched = false;
+}
+
+/* ---- events ---- */
+
+void
+event_watch_wake(struct mount *m, struct handle *h)
+{
+	struct mount_update *u = m->update;
+
+	if (!h->wakes)
+		return;
+	h->wakes = false;
+	ARRAY_ROOM(u->woken, u->woken_n, u->woken_room);
+	u->woken[u->woken_n++] = h->fh;
+}
+
+void
+event_watch_seen(struct handle *h)
+{
+	h->pending = false;
+}
+
+void
+event_watch_pend(struct mount *m, struct inode *i)
+{
+	struct handle *h;
+
+	TAILQ_FOREACH(h, &i->handles, of_inode) {
+		h->pending = true;
+		event_watch_wake(m, h);
+	}
+}
+
+/* Any node may have been changed. */
+static void
+pend_all(struct mount *m)
+{
+	struct inode *i;
+
+	RB_FOREACH(i, inode_numbers, &m->inodes)
+		if (i->watched)
+			event_watch_pend(m, i);
+}
+
+static void
+pend_of(struct mount *m, const struct client_watched *w)
+{
+	struct inode *i = w->node == 0 ? NULL : inode_find(m, w->node);
+
+	if (i != NULL && w->kind == EVENT_HANDLE_INVALID)
+		i->told_gone = true;
+	if (i != NULL)
+		event_watch_pend(m, i);
+	if (i != NULL && (w->kind == EVENT_HANDLE_INVALID || w->kind == EVENT_GAP))
+		i->watched = false; /* the client has ended the watch */
+	if (w->node == 0 && (w->kind == EVENT_GAP || w->kind == EVENT_MASTER_FAILED_OVER))
+		pend_all(m);
+}
+
+/* An event of a node stands in the stream by the path of the node. The cell says no path where the
+ * watch was refused, or the node was gone before the watch began. */
+static void
+stream(struct mount *m, const struct client_watched *watched, int64_t wall_ns)
+{
+	struct client_watched w = *watched;
+	struct buffer path = BUFFER(LIMIT_PATH);
+
+	if (w.node == 0 || w.path.len > 0) {
+		event_stream_told(m, &w, wall_ns);
+	} else if (inode_path(m, w.node, &path)) {
+		w.path = buffer_view(&path);
+		event_stream_told(m, &w, wall_ns);
+	}
+	buffer_free(&path);
+}
+
+void
+event_watch_told(struct mount *m, const struct mount_event *e)
+{
+	pend_of(m, e->watched);
+	if (!TAILQ_EMPTY(&m->streams))
+		stream(m, e->watched, e->wall_ns);
+}
+
+/* ---- poll ---- */
+
+/* The first poll of a handle begins the watch. The handle may have read older contents than the
+ * mount knows by now, or its node be gone. */
+static void
+begin(struct mount *m, struct handle *h)
+{
+	h->polled = true;
+	h->pending |= h->inode->dead ||
+	              (h->base != NULL && h->base->generation != h->inode->attr.content_generation);
+	event_watch_follow(m, h->inode);
+}
+
+/* A file that was deleted here lives on for its handles. */
+static bool
+is_gone(const struct inode *i)
+{
+	return (i->dead || i->told_gone) && !inode_lives_on(i);
+}
+
+static unsigned
+revents(const struct handle *h)
+{
+	if (h->stream != NULL)
+		return event_stream_readable(h) ? POLLIN | POLLRDNORM : 0;
+	if (h->dead || (h->inode != NULL && is_gone(h->inode)))
+		return ALWAYS | POLLERR | POLLHUP;
+	return ALWAYS | (h->pending ? POLLPRI : 0);
+}
+
+void
+event_watch_poll(struct mount *m, struct call *c)
+{
+	struct handle *h = handle_find(m, c->event.fh);
+	struct mount_reply *r;
+
+	if (h == NULL) {
+		call_status(m, c, EBADF);
+		return;
+	}
+	h->wakes |= c->event.wait;
+	if (h->inode != NULL && !h->polled && !h->dead)
+		begin(m, h);
+	r = call_reply(m, c, MOUNT_POLLED);
+	r->revents = revents(h);
+	call_end(m, c);
 }

@@ -20,11 +20,16 @@ enum { NAMES = sizeof names / sizeof *names };
 
 static const int64_t second_ns = 1000000000, day_s = 86400;
 
-/* Names hold no control characters, but may hold bytes that are not UTF-8: these are passed on. */
+/* Names hold no control characters of ASCII, but may hold C1 ones, which a terminal would obey, and
+ * bytes that are not UTF-8: these are passed on. */
 static void
 put_quoted(struct buffer *to, struct bytes text)
 {
 	for (size_t i = 0; i < text.len; i++) {
+		if (text.data[i] == 0xc2 && i + 1 < text.len && text.data[i + 1] < 0xa0) {
+			buffer_printf(to, "\\u%04x", text.data[++i]);
+			continue;
+		}
 		if (text.data[i] == '"' || text.data[i] == '\\')
 			buffer_put_u8(to, '\\');
 		buffer_put_u8(to, text.data[i]);

@@ -30,7 +30,8 @@ struct handle {
 	bool ready;
 	int flags;
 	struct bytes user; /* that opened it, for whom all its requests act; owned */
-	pid_t opener;      /* 0 unless its open may create or truncate */
+	pid_t opener;      /* the process; 0 unless its open may create or truncate */
+	pid_t opener_thread;
 	bool opener_gone;
 	bool committing;     /* the buffer was sent and is not yet answered */
 	struct call *active; /* the call that has entered */
@@ -52,7 +53,6 @@ struct handle {
 	int64_t answer_at;       /* the offset at which the answer to it begins */
 	int refused;             /* the error of a write that it lacks: it must not be committed */
 	bool truncation;         /* the edit is only the truncation of an open */
-	int descriptors_before;  /* number that the truncating process had on the file before */
 	bool unconditional;      /* the next commit is the first after O_TRUNC, unguarded */
 	bool tainted;            /* a writer was killed before its close */
 	bool dated;              /* its writer has set mtime_ns for the coming commit */
@@ -107,20 +107,13 @@ void handle_put(struct mount *m, struct handle *h);
 void handle_enter(struct mount *m, struct call *c, call_next *next);
 /* The handle is free for the next call. */
 void handle_leave(struct mount *m, struct call *c);
-/* Leaves the handle and drops the call's reference: the call goes on with another handle. */
-void handle_give_up(struct mount *m, struct call *c);
 /* The first open file of the node with a greater fh than `after`; NULL if there is none. */
 struct handle *handle_after(struct inode *i, uint64_t after);
 /* Runs the calls whose turn has come. */
 void handle_run_ready(struct mount *m);
-/* Closes the handle when the kernel has released it: sends the commit and the unlocks that are
- * left. */
-void handle_close(struct mount *m, struct handle *h);
 /* Makes the handle invalid for ever and discards its buffer: the session has ended, or the file was
  * renamed while the handle held or awaited a lock on it. */
 void handle_die(struct mount *m, struct handle *h);
-/* Opened with O_APPEND. */
-bool handle_appends(const struct handle *h);
 /* Opened for writing. */
 bool handle_writable(const struct handle *h);
 /* Opened for reading. */

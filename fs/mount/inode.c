@@ -42,6 +42,20 @@ inode_get(struct mount *m, uint64_t ino)
 	return i;
 }
 
+/* The kernel looks up the root never, and keeps its attributes all the same. */
+void
+inodes_begin(struct mount *m)
+{
+	inode_get(m, NODE_ROOT)->refs++;
+}
+
+static void
+inode_free(struct inode *i)
+{
+	free((void *)i->name.data);
+	free(i);
+}
+
 void
 inode_prune(struct mount *m, struct inode *i)
 {
@@ -52,7 +66,7 @@ inode_prune(struct mount *m, struct inode *i)
 		target = i->moved_to ? inode_find(m, i->moved_to) : NULL;
 		version_set(m, &i->last, NULL);
 		RB_REMOVE(inode_numbers, &m->inodes, i);
-		free(i);
+		inode_free(i);
 		if (target)
 			target->refs--;
 		i = target;
@@ -78,7 +92,8 @@ inode_forget(struct mount *m, uint64_t ino, uint64_t count)
 	inode_prune(m, i);
 }
 
-bool
+/* True if a node can have these attributes. */
+static bool
 attr_sound(const struct attr *attr)
 {
 	return attr->node != 0 && !inode_is_virtual(attr->node) && attr->size <= LIMIT_CONTENTS &&
@@ -115,10 +130,46 @@ inode_die(struct mount *m, struct inode *i, bool here)
 	i->dead = true;
 	i->gone_here |= here;
 	mount_stale_inode(m, i->ino);
+	event_watch_pend(m, i);
 	i->refs++;
 	TAILQ_FOREACH_SAFE(l, &i->locks, of_inode, more)
 		lock_die(m, l);
 	inode_put(m, i);
+}
+
+bool
+inode_has_name(struct mount *m, uint64_t parent, struct bytes name)
+{
+	struct inode *i;
+
+	RB_FOREACH(i, inode_numbers, &m->inodes)
+		if (i->nlookup > 0 && i->parent == parent && bytes_equal(i->name, name))
+			return true;
+	return false;
+}
+
+void
+inode_named(struct inode *i, uint64_t parent, struct bytes name)
+{
+	if (i->parent != 0)
+		return;
+	i->parent = parent;
+	i->name = bytes_copy(name);
+}
+
+/* The kernel forgets no directory before it has forgotten what is in it. */
+bool
+inode_path(struct mount *m, uint64_t ino, struct buffer *path)
+{
+	const struct inode *i = inode_find(m, ino);
+
+	if (ino == NODE_ROOT)
+		return true;
+	if (i == NULL || i->parent == 0 || !inode_path(m, i->parent, path))
+		return false;
+	buffer_put_u8(path, '/');
+	buffer_put_bytes(path, i->name);
+	return true;
 }
 
 bool
@@ -154,13 +205,14 @@ inode_mode(const struct attr *a)
 }
 
 struct mount_stat
-inode_stat(const struct call *c, const struct inode *i)
+inode_stat(const struct mount *m, const struct call *c, const struct inode *i)
 {
 	const struct attr seen = call_sees(c, i);
 	struct mount_stat s = {.ino = i->ino,
-	                       .mode = inode_mode(&seen),
+	                       .mode = inode_mode(&seen) & ~m->config.umask,
 	                       .size = i->attr.size,
 	                       .mtime_ns = i->attr.mtime_ns,
+	                       .ctime_ns = i->attr.ctime_ns,
 	                       .nlink = 1};
 
 	if (i->attr.kind == NODE_DIRECTORY) {
@@ -183,17 +235,14 @@ getattr_dead(struct mount *m, struct call *c)
 	const struct inode *i = c->inode;
 	const bool seen = i->attr.node != 0 && (!TAILQ_EMPTY(&i->handles) || i->gone_here);
 	const bool named = c->event.fh == 0 && kernel_cache_named(m, i);
-	const int error = seen && !named ? 0 : stale_path(m, c);
 	struct mount_reply *r;
 
-	if (!seen || error == ENOENT) {
-		call_status(m, c, error);
+	if (!seen || named) {
+		call_status(m, c, stale_path(m, c));
 		return;
 	}
-	if ((r = call_reply(m, c, MOUNT_ATTR))) {
-		r->stat = inode_stat(c, i);
-		r->by_descriptor = error != 0;
-	}
+	if ((r = call_reply(m, c, MOUNT_ATTR)))
+		r->stat = inode_stat(m, c, i);
 	call_end(m, c);
 }
 
@@ -213,8 +262,7 @@ getattr_heard(struct mount *m, struct call *c, const struct client_answer *a)
 		call_status(m, c, error);
 		return;
 	}
-	stale_clear(m, c);
-	s = inode_stat(c, c->inode);
+	s = inode_stat(m, c, c->inode);
 	call_attr(m, c, &s, kernel_cache_attributes(m, c));
 }
 
@@ -231,9 +279,10 @@ inode_getattr(struct mount *m, struct call *c)
 		setattr_answer(m, c);
 	} else if (i->dead) {
 		getattr_dead(m, c);
-	} else {
+	} else if (!summary_instead(m, c)) {
 		op.get_attr.node = i->ino;
 		call_ask(m, c, &op, getattr_heard);
+		summary_soon(m, c);
 	}
 }
 
@@ -280,7 +329,7 @@ free_inode(struct mount *m, struct inode *i)
 		free(l->handles);
 		free(l);
 	}
-	free(i);
+	inode_free(i);
 }
 
 void

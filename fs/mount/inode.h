@@ -14,6 +14,8 @@ struct inode {
 	RB_ENTRY(inode) by_number;
 	uint64_t ino;
 	uint64_t nlookup;       /* references of the kernel */
+	uint64_t parent;        /* the directory of its name; 0: not known */
+	struct bytes name;      /* in it; owned */
 	unsigned refs;          /* of calls, handles, locks, and inodes that were renamed to it */
 	struct attr attr;       /* its texts are empty */
 	uint64_t index;         /* the index in the cell's log at which attr was true */
@@ -21,10 +23,12 @@ struct inode {
 	bool gone_here;         /* deleted by a call of this mount: no name leads to it */
 	bool kept;              /* the kernel may have its attributes */
 	mono_t named_until;     /* the kernel may have its name */
+	uint64_t found;         /* the number of the lookup that has led to it last */
 	uint64_t moved_to;      /* the node that has the handles of a renamed file; 0: none */
 	pid_t maker;            /* the local process that made the node; 0: made elsewhere */
 	uint64_t opened;        /* the number by which this session is an opener; 0: it is none */
 	bool watched;           /* the client was asked to watch it */
+	bool told_gone;         /* an event has told that the node is deleted */
 	bool opening;           /* by a request behind a rename, not confirmed yet */
 	struct version *newest; /* the latest version in memory; NULL: none */
 	struct version *last;   /* contents of a file that was deleted here while open; counted */
@@ -35,6 +39,8 @@ struct inode {
 RB_HEAD(inode_numbers, inode);
 RB_PROTOTYPE(inode_numbers, inode, by_number, )
 
+/* Makes the root's inode, for the life of the mount. */
+void inodes_begin(struct mount *m);
 /* Frees all inodes, when calls, handles and locks are freed already. */
 void inodes_free(struct mount *m);
 /* True for the number of a directory or file of .cell, which is no node. */
@@ -53,15 +59,19 @@ void inode_forget(struct mount *m, uint64_t ino, uint64_t count);
 struct inode *inode_learn(struct mount *m, const struct attr *attr, uint64_t index);
 /* The node is gone, by a call of this mount (here) or another one; its locks are lost. */
 void inode_die(struct mount *m, struct inode *i, bool here);
+/* True if the kernel may remember a node of this name in the directory. Looks at all inodes. */
+bool inode_has_name(struct mount *m, uint64_t parent, struct bytes name);
+/* A name was found to lead to the inode. */
+void inode_named(struct inode *i, uint64_t parent, struct bytes name);
+/* Appends the inode's path, which is the last one of a dead node; false: it is not known. */
+bool inode_path(struct mount *m, uint64_t ino, struct buffer *path);
 /* True if the deleted file lives on in memory, for the handles that are open here. */
 bool inode_lives_on(const struct inode *i);
 /* The node that calls on `ino` refer to: for a file that was renamed while it was open here, the
  * node that it replaced; else `ino`. */
 uint64_t inode_where(struct mount *m, uint64_t ino);
 /* The attributes for stat, as the user of the call sees them. */
-struct mount_stat inode_stat(const struct call *c, const struct inode *i);
-/* True if a node can have these attributes. */
-bool attr_sound(const struct attr *attr);
+struct mount_stat inode_stat(const struct mount *m, const struct call *c, const struct inode *i);
 /* GETATTR. */
 void inode_getattr(struct mount *m, struct call *c);
 /* ACCESS, by the rights of the calling user. */

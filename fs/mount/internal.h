@@ -1,15 +1,13 @@
 /* The parts that the files of the mount share: the mount's state, made of parts that one file each
  * writes, and the functions of files that have no state of their own.
  *
- *   mount         begin and end; the handler of each kind of call
- *   call inode handle version snapshot buffer commit mount_lock stale kernel_cache metrics
- *   refusal                                                    see their headers
- *   namespace     names: lookup, mkdir, unlink, rmdir          rename_call  the atomic replacement
- *   flock, record_lock, attribute_lock                         the three owners of a mount_lock
- *   ephemeral_open  whether this session has a node open       listing      open directories
- *   event_watch     watched nodes, poll       event_stream, event_text   .cell/events
- *   virtual         the directory .cell; virtual_check, virtual_locks: two of its files
- *   setattr, xattr, mount_session, mount_trace                 as their names say */
+ *   mount         begin and end; the handler of each kind of call; the session, what a call needs
+ * to know of its caller, the trace call inode handle snapshot buffer commit mount_lock stale
+ * kernel_cache metrics refusal summary namespace     names: lookup, mkdir, unlink, rmdir, and
+ * rename, the atomic replacement file_lock     the three owners of a mount_lock: flock, fcntl, the
+ * attribute ephemeral_open  whether this session has a node open       listing      open
+ * directories event_stream, event_text   watched nodes, poll, .cell/events virtual       the
+ * directory .cell           setattr, xattr    as their names say */
 #ifndef LSFS_FS_MOUNT_INTERNAL_H
 #define LSFS_FS_MOUNT_INTERNAL_H
 
@@ -19,21 +17,172 @@
 #include <stdlib.h>
 #include "cell/base/memory.h"
 #include "cell/base/must.h"
-#include "fs/mount/buffer.h"
 #include "fs/mount/call.h"
-#include "fs/mount/commit.h"
-#include "fs/mount/event_stream.h"
-#include "fs/mount/event_watch.h"
 #include "fs/mount/handle.h"
 #include "fs/mount/inode.h"
 #include "fs/mount/kernel_cache.h"
-#include "fs/mount/metrics.h"
 #include "fs/mount/mount.h"
 #include "fs/mount/mount_lock.h"
-#include "fs/mount/refusal.h"
-#include "fs/mount/snapshot.h"
-#include "fs/mount/stale.h"
-#include "fs/mount/version.h"
+
+/* Versions of contents in memory: immutable, shared by all their readers, reference-counted. */
+
+struct version {
+	unsigned refs;
+	uint64_t node;
+	uint64_t generation;
+	struct bytes data; /* owned by the version */
+};
+
+struct versions {
+	size_t n;                /* number in memory */
+	struct version **viewed; /* those that replies of this step point to; counted */
+	size_t viewed_n, viewed_room;
+};
+
+/* The version of this node and generation, with a reference for the caller: one in memory, or a new
+ * one with a copy of `data`. */
+struct version *version_get(struct mount *m, uint64_t node, uint64_t generation, struct bytes data);
+/* The same of the inode's node, but a new version takes over the bytes of the buffer. */
+struct version *version_take(struct mount *m, struct inode *i, uint64_t generation,
+                             struct buffer *data);
+/* Adds a reference; accepts NULL. */
+struct version *version_ref(struct version *v);
+/* Drops a reference; accepts NULL. */
+void version_put(struct mount *m, struct version *v);
+/* Replaces *at by `v` and drops the old reference; takes over the caller's reference to `v`. */
+void version_set(struct mount *m, struct version **at, struct version *v);
+/* Called at the next step: drops the references of the views in replies. */
+void version_views_end(struct mount *m);
+/* Frees what is kept beside the versions themselves. */
+void versions_free(struct mount *m);
+/* The part of `b` at the offset, of at most `size` bytes. */
+struct bytes bytes_slice(struct bytes b, int64_t offset, size_t size);
+
+/* The file .cell/events: a stream of lines, one JSON object for each event, that begins when the
+ * file is opened. A read waits for the next event. A reader that is slower than the events finds a
+ * gap in their place. */
+
+/* Of one open of the file. */
+struct event_stream {
+	TAILQ_ENTRY(event_stream) entry;
+	struct handle *handle;
+	struct buffer lines;      /* that were not read */
+	bool lost;                /* there was no room for the next ones, */
+	int64_t lost_ns;          /* at this time of day */
+	struct call_list readers; /* that wait */
+};
+
+TAILQ_HEAD(event_streams, event_stream);
+
+/* Makes the handle, which is new, a stream. */
+void event_stream_open(struct mount *m, struct handle *h);
+/* The handle is closed: its reads are answered. */
+void event_stream_close(struct mount *m, struct handle *h);
+/* Frees the stream of the handle, if it is one. */
+void event_stream_free(struct mount *m, struct handle *h);
+/* Answers a read, now or with the next event. */
+void event_stream_read(struct mount *m, struct call *c);
+/* True if a read would not wait. */
+bool event_stream_readable(const struct handle *h);
+/* Appends the event to all streams; `wall_ns`: now, by the time of day. */
+void event_stream_told(struct mount *m, const struct client_watched *w, int64_t wall_ns);
+
+/* Recognizes the kernel's second walk of a path that led to a dead node. */
+
+/* The errno for a call whose path led to a dead node: ESTALE, or ENOENT in the kernel's second
+ * walk. */
+int stale_path(struct mount *m, const struct call *c);
+/* The events by which a second walk is recognized: a call arrives. */
+void stale_called(struct mount *m, const struct mount_event *e);
+/* A name leads to the inode. */
+void stale_found(struct mount *m, const struct call *c, struct inode *i);
+/* A lookup has found no such name. */
+void stale_absent(struct mount *m, const struct call *c);
+/* Any other call is answered. */
+void stale_answered(struct mount *m, const struct call *c, int error);
+
+enum { STALE_WALKS = 64 };
+
+struct stale_walk {
+	pid_t thread;   /* 0: none */
+	uint64_t call;  /* that came to a dead node, */
+	uint64_t dead;  /* to this one, */
+	uint64_t began; /* when so many names had been found */
+	/* The name that was looked up last and was absent, as a checksum; the directory 0: none. */
+	uint64_t absent_in, absent;
+	bool twice; /* it was looked up twice */
+	mono_t until;
+};
+
+struct stale_walks {
+	struct stale_walk ring[STALE_WALKS];
+	size_t next;
+	uint64_t found; /* names that led to nodes, so far */
+	mono_t until;   /* of the latest one: no walk is under way behind it */
+};
+
+/* The calls and requests of a mount, counted, and the file .cell/metrics, which shows the numbers
+ * with the state of the session and of the cache, in the text format of Prometheus. */
+
+enum call_outcome { CALL_DONE, CALL_FAILED, CALL_INTERRUPTED, CALL_OUTCOMES };
+
+enum {
+	METRICS_OPS = OP_begin_epoch, /* the operations of sessions have lower codes */
+	METRICS_RCS = RC_AGAIN + 1,
+};
+
+struct metrics {
+	uint64_t calls[MOUNT_INTERRUPT][CALL_OUTCOMES];
+	uint64_t answers[METRICS_OPS][METRICS_RCS];
+};
+
+/* A call of the kernel is answered, with a positive errno or 0. */
+void metrics_replied(struct mount *m, enum mount_event_kind kind, int error);
+/* A request to the cell is answered. */
+void metrics_heard(struct mount *m, enum op_code op, enum rc rc);
+/* Appends the text of .cell/metrics. */
+void metrics_text(const struct mount *m, struct buffer *to);
+
+/* The log names what a call was missing that was refused for want of a right: the node's path, the
+ * user, the right, and the ACL that does not give it. */
+
+enum {
+	REFUSAL_INTERVAL_S = 60,
+	REFUSAL_LINES = 10, /* in each interval; the other refusals are counted */
+};
+
+struct refusals {
+	mono_t until; /* the end of the interval */
+	unsigned lines;
+	uint64_t untold;
+};
+
+/* The call is refused with EACCES. If a right was missing, the cell is asked in the background for
+ * what the line names, and the line is a notice of the trace. */
+void refusal_of_call(struct mount *m, const struct call *c);
+/* The cell has refused, for want of the right to write, what the mount did after its caller was
+ * answered. */
+void refusal_of_work(struct mount *m, const struct call *c);
+
+/* The space that is used, and the attributes of the root: the machine asks every mount for them.
+ * `df`, and `ls -l` of the directory in which the cell is mounted, must not hang because a cell
+ * does not answer. So these are answered as they were known last where no answer comes in a second,
+ * and in jeopardy at once. */
+
+struct summary {
+	struct result_usage usage; /* as the cell has told it last; zeros before */
+};
+
+/* STATFS. */
+void summary_statfs(struct mount *m, struct call *c);
+/* Answers the call, if that is one of these and the cell does not answer; false: it is to be
+ * asked. */
+bool summary_instead(struct mount *m, struct call *c);
+/* The call has asked: if it is one of these, the answer is awaited for a second. */
+void summary_soon(struct mount *m, struct call *c);
+/* Answers the call, if that is one of these, as it was known last; what was asked goes on in the
+ * background. */
+bool summary_answer(struct mount *m, struct call *c);
 
 enum { FLAG_EXEC = 0x20 }; /* the kernel's __FMODE_EXEC: opened to be executed */
 
@@ -65,6 +214,7 @@ struct mount {
 	struct kernel_cache kernel_cache;
 	struct metrics metrics;
 	struct refusals refusals;
+	struct summary summary;
 };
 
 /* A copy of `b` that lives until the next step. */
@@ -75,20 +225,13 @@ void mount_stale_inode(struct mount *m, uint64_t ino);
 /* A line of the trace: a verdict, with its numbers. */
 #define MOUNT_TRACE(m, ...) TRACE((m)->config.trace, __VA_ARGS__)
 #define MOUNT_TRACES(m) ((m)->config.trace && (m)->config.trace->on)
-/* A line about a message, while MOUNT_TRACES: a call of the kernel. */
-void mount_trace_call(struct mount *m, const struct mount_event *e);
 /* A request to the cell, for a call. */
 void mount_trace_ask(struct mount *m, const struct call *c, const struct op *op);
 /* Its answer. */
 void mount_trace_heard(struct mount *m, const struct call *c, const struct client_answer *a);
-/* The answer to the call. */
-void mount_trace_reply(struct mount *m, const struct mount_reply *r);
 /* The name of a call's kind, for people. */
 const char *mount_call_name(enum mount_event_kind kind);
 
-/* Detects that the session to which the handles and locks belong has ended, and begins with the
- * next one. */
-void mount_session_follow(struct mount *m);
 /* True if what was opened in this session is lost: it is not that of the mount any more. */
 bool mount_session_lost(const struct mount *m, uint64_t session);
 /* The name of a session's state, as .cell shows it. */
@@ -104,9 +247,6 @@ void name_mknod(struct mount *m, struct call *c);
 void name_delete(struct mount *m, struct call *c);
 /* The errno for a name that nobody may use in that directory; 0: it can be used. */
 int name_error(uint64_t parent, struct bytes name);
-/* Looks up the node that the call's name leads to: its number goes into c->target, then c->next
- * runs. While no file is open here the cell is not asked, and the number is 0. */
-void name_target(struct mount *m, struct call *c, call_next *next);
 /* RENAME. */
 void rename_call(struct mount *m, struct call *c);
 /* OPENDIR. */
@@ -126,22 +266,14 @@ void xattr_set(struct mount *m, struct call *c);
 void xattr_list(struct mount *m, struct call *c);
 /* REMOVEXATTR. */
 void xattr_remove(struct mount *m, struct call *c);
-/* STATFS: the quotas of the cell. */
-void statfs_call(struct mount *m, struct call *c);
 /* A call on a file or directory of .cell. */
 void virtual_call(struct mount *m, struct call *c);
 /* The virtual file of this name in .cell; 0: there is none. */
 uint64_t virtual_named(struct bytes name);
+/* Prints the text of .cell/status, which needs no cell. */
+void virtual_status_text(const struct mount *m, struct buffer *to);
 /* The attributes of one of these. */
 struct mount_stat virtual_stat(struct mount *m, uint64_t ino);
-/* Answers a read with its part of the handle's text, which begins at the offset `from`. */
-void virtual_text(struct mount *m, struct call *c, int64_t from);
-/* READ of .cell/locks. */
-void virtual_locks_read(struct mount *m, struct call *c);
-/* READ of .cell/check-sequencer: the verdict. */
-void virtual_check_read(struct mount *m, struct call *c);
-/* WRITE of it: a sequencer to be checked. */
-void virtual_check_write(struct mount *m, struct call *c);
 /* Records that the session is an opener by this number, of the node or of one that was renamed to
  * it. */
 void ephemeral_opened(struct mount *m, struct inode *i, uint64_t number);
@@ -149,12 +281,102 @@ void ephemeral_opened(struct mount *m, struct inode *i, uint64_t number);
 void ephemeral_closed(struct mount *m, struct inode *i);
 /* Moves the session's open of the renamed file `from` to `to`, which has its handles now. */
 void ephemeral_moved(struct mount *m, struct inode *from, struct inode *to);
-/* True if a process has the file open, whatever became of its number. */
-bool ephemeral_is_open(struct mount *m, uint64_t node);
-/* The cell counts this session as an opener by this number. */
-void ephemeral_registered(struct mount *m, uint64_t number);
 /* Makes this session an opener of the call's node if it is ephemeral, then runs c->next, with a
  * positive errno or 0 in c->error. */
 void ephemeral_open(struct mount *m, struct call *c, call_next *next);
+
+/* The snapshot of a handle: the contents of its file at one moment. */
+
+/* READ. */
+void snapshot_read(struct mount *m, struct call *c);
+/* Fetches the snapshot, then runs c->next, with a positive errno or 0 in c->error. The call must
+ * have entered the handle. */
+void snapshot_fetch(struct mount *m, struct call *c, call_next *next);
+/* Requests the contents of the node; they are not sent if c->version, the latest in memory, is
+ * current. */
+void snapshot_ask(struct mount *m, struct call *c, const struct inode *i, call_then *then);
+/* Takes over the answer to snapshot_ask, which must not be an error: attributes, and the contents
+ * as c->version. 0, or EIO if the answer is invalid. */
+int snapshot_learn(struct mount *m, struct call *c, const struct client_answer *a);
+/* The handle has none from now on. */
+void snapshot_drop(struct mount *m, struct handle *h);
+/* Makes `v` the handle's snapshot; takes over the reference to it. */
+void snapshot_set(struct mount *m, struct handle *h, struct version *v);
+/* As snapshot_set, for the version at the open: it is renewed by the first read or write that needs
+ * the contents. */
+void snapshot_opened(struct mount *m, struct handle *h, struct version *v);
+/* The size that stat shows to the process that writes through the handle. */
+size_t snapshot_size(const struct handle *h);
+
+/* The buffer of a handle: its uncommitted writes. */
+
+/* WRITE: into the buffer, or refused. */
+void buffer_write(struct mount *m, struct call *c);
+/* SETATTR of the size with a handle. */
+void buffer_truncate(struct mount *m, struct call *c);
+/* Discards uncommitted writes. */
+void buffer_drop(struct mount *m, struct handle *h);
+/* True if this owner, or this process, has written into the buffer. */
+bool buffer_written_by(const struct handle *h, uint64_t lock_owner, pid_t pid);
+/* True if another one has, too. */
+bool buffer_written_by_others(const struct handle *h, uint64_t lock_owner, pid_t pid);
+/* The process that the event's thread belongs to, if that thread was the last to write for the
+ * process, or has opened the file; 0 if that is unknown. */
+pid_t buffer_knows_process(const struct handle *h, const struct mount_event *e);
+/* A handle with uncommitted writes on the node: the one numbered `fh`, or one that process `pid`
+ * has written or truncated through; NULL if there is none. */
+struct handle *buffer_of_process(const struct inode *i, uint64_t fh, pid_t pid);
+
+/* Discards the buffer after a writer was killed: the handle is as it was after the open. */
+void buffer_revert(struct mount *m, struct handle *h);
+
+/* When and how a buffer is committed. */
+
+/* Commits the buffer, if it holds anything, and goes on with `next`; c->error is the result, a
+ * positive errno or 0. The call must have entered the handle. */
+void commit(struct mount *m, struct call *c, call_next *next);
+/* Commits in the background: the request is sent now, unless a commit of the handle is under way.
+ * An error is kept for commit_owed. */
+void commit_behind(struct mount *m, struct handle *h);
+/* The error that fsync, unlock or close still has to return, 0 if there is none; it is returned
+ * once. */
+int commit_owed(struct handle *h);
+/* FLUSH: a close by one of those that have the handle open. */
+void commit_flush(struct mount *m, struct call *c);
+/* The part of mount_wants for FLUSH. */
+unsigned commit_wants(struct handle *h, const struct mount_event *e);
+/* FSYNC: commits, and returns what is owed. */
+void commit_fsync(struct mount *m, struct call *c);
+
+/* Events of nodes and of the session. The mount watches each node that is open here while somebody
+ * reads .cell/events, and each node whose handle was polled. An event is pending on every handle of
+ * its node (POLLPRI), until that reads the contents anew or is used for a lock. */
+
+/* The handles of the node are others than before: begins or ends its watch, if that is due. */
+void event_watch_follow(struct mount *m, struct inode *i);
+/* Does so for all nodes: the file .cell/events is read now, or no more. */
+void event_watch_follow_all(struct mount *m);
+/* The session has ended, and all watches with it. */
+void event_watch_forget_all(struct mount *m);
+/* Handles an event of the session or of a node. */
+void event_watch_told(struct mount *m, const struct mount_event *e);
+/* Every handle of the node has an event pending. */
+void event_watch_pend(struct mount *m, struct inode *i);
+/* The handle's caller has seen, or is about to see, the present state of the node. */
+void event_watch_seen(struct handle *h);
+/* The handle may have something for the callers of poll(2): the kernel asks again. */
+void event_watch_wake(struct mount *m, struct handle *h);
+/* Answers poll(2). */
+void event_watch_poll(struct mount *m, struct call *c);
+
+/* Locks for people: the texts of the attributes user.ls.lock* and of .cell/locks. */
+
+/* "free", "exclusive", "shared N" or "delayed SECONDS". */
+void lock_text_state(struct buffer *to, enum lock_state state, uint32_t holders, int64_t delay_s);
+/* "SESSION PRINCIPAL HOST PID MODE SECONDS", without an end of the line. The pid is "-" if it is
+ * unknown; the seconds are those since `since_ns` at the time `now_ns`. */
+void lock_text_holder(struct buffer *to, const struct lock_holder *h, int64_t now_ns);
+/* The same of a waiter. */
+void lock_text_waiter(struct buffer *to, const struct lock_waiter *w, int64_t now_ns);
 
 #endif

@@ -1,4 +1,3 @@
-#include "fs/mount/metrics.h"
 
 #include "config.h"
 #include "fs/mount/internal.h"

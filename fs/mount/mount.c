@@ -1,6 +1,238 @@
 /* Making and freeing a mount, and the table of the functions that handle each kind of call. */
+#include <fcntl.h>
 #include <string.h>
 #include "fs/mount/internal.h"
+
+/* ---- the session ---- */
+
+/* The end of a session. Every handle and every lock belongs to one session and ends with it; no
+ * handle ever moves to a new session (Chubby, section 2.8). */
+
+const char *
+mount_session_state(enum client_state state)
+{
+	switch (state) {
+	case CLIENT_NEW:
+		return "connecting";
+	case CLIENT_SAFE:
+		return "safe";
+	case CLIENT_JEOPARDY:
+		return "jeopardy";
+	case CLIENT_EXPIRED:
+		return "expired";
+	case CLIENT_CLOSED:
+		return "closed";
+	}
+	return "unknown";
+}
+
+bool
+mount_session_lost(const struct mount *m, uint64_t session)
+{
+	return m->session.over || (session != 0 && session != m->session.id);
+}
+
+static void
+session_died(struct mount *m)
+{
+	struct handle *h;
+	struct inode *i, *more_i;
+	struct mount_lock *l, *more_l;
+	struct call *c;
+
+	MOUNT_TRACE(m, "session %llu is over: its handles and locks are void",
+	            (unsigned long long)m->session.id);
+	m->session.over = true;
+	RB_FOREACH(h, handle_numbers, &m->handles.by_number)
+		if (h->kind != HANDLE_VIRTUAL)
+			handle_die(m, h);
+	RB_FOREACH_SAFE(i, inode_numbers, &m->inodes, more_i) {
+		i->opened = 0;
+		i->newest = NULL; /* the next session may be with a cell restored from a backup */
+		mount_stale_inode(m, i->ino);
+		i->refs++;
+		TAILQ_FOREACH_SAFE(l, &i->locks, of_inode, more_l)
+			lock_die(m, l);
+		inode_put(m, i);
+	}
+	event_watch_forget_all(m);
+	RB_FOREACH(c, call_tokens, &m->calls.asked)
+		if (c->outlasts)
+			c->session = 0;
+}
+
+/* Requests that were made while there was no session belong to this one. */
+static void
+session_began(struct mount *m, uint64_t session)
+{
+	struct call *c;
+
+	MOUNT_TRACE(m, "session %llu begins", (unsigned long long)session);
+	m->session.id = session;
+	m->session.over = false;
+	RB_FOREACH(c, call_tokens, &m->calls.asked)
+		if (c->session == 0)
+			c->session = session;
+}
+
+/* Detects that the session to which the handles and locks belong has ended, and begins with the
+ * next one. */
+static void
+mount_session_follow(struct mount *m)
+{
+	struct client_status s = client_status(m->client);
+	bool alive = s.session && (s.state == CLIENT_SAFE || s.state == CLIENT_JEOPARDY);
+
+	if (m->session.id && !m->session.over && (!alive || s.session != m->session.id))
+		session_died(m);
+	if (alive && (m->session.id == 0 || s.session != m->session.id))
+		session_began(m, s.session);
+}
+
+/* ---- the caller ---- */
+
+/* The facts about its caller that a call needs. The kernel names only the thread. Uncommitted
+ * writes, files being created and locks belong to a process, and looking up the process of a thread
+ * costs as much as a small read: so the driver is asked for it only where the outcome depends on
+ * it. */
+
+/* True if the file has uncommitted writes: the process that made them must see them. */
+static bool
+is_being_written(struct mount *m, const struct mount_event *e)
+{
+	const struct inode *i = inode_find(m, inode_where(m, e->ino));
+	const struct handle *h;
+	bool edited = false;
+
+	if (i == NULL)
+		return false;
+	TAILQ_FOREACH(h, &i->handles, of_inode)
+		edited |= h->edit != EDIT_NONE;
+	return edited;
+}
+
+static unsigned
+handle_wants(struct mount *m, const struct mount_event *e)
+{
+	struct handle *h = handle_find(m, e->fh);
+
+	if (h == NULL || h->inode == NULL)
+		return 0;
+	if (e->kind == MOUNT_FLUSH)
+		return commit_wants(h, e);
+	return buffer_knows_process(h, e) ? 0 : WANTS_PROCESS;
+}
+
+unsigned
+mount_wants(const struct mount *m, const struct mount_event *event)
+{
+	struct mount *own = (struct mount *)m; /* bsd/sys/tree.h is not const-correct */
+
+	switch (event->kind) {
+	case MOUNT_CREATE:
+	case MOUNT_MKDIR:
+	case MOUNT_MKNOD:
+	case MOUNT_SETATTR:
+	case MOUNT_SETXATTR: /* may take a lock; the process that made the node gets no EPERM */
+		return WANTS_PROCESS;
+	case MOUNT_OPEN:
+		return event->flags & O_TRUNC ? WANTS_PROCESS : 0;
+	case MOUNT_FLOCK:
+	case MOUNT_SETLK:
+		return event->lock_mode != LOCK_NONE ? WANTS_PROCESS : 0;
+	case MOUNT_GETATTR:
+		return is_being_written(own, event) ? WANTS_PROCESS : 0;
+	case MOUNT_WRITE:
+	case MOUNT_FLUSH:
+		return handle_wants(own, event);
+	case MOUNT_INTERRUPT:
+		return call_wants_fate(own, event->call) ? WANTS_FATE : 0;
+	default:
+		return 0;
+	}
+}
+
+/* ---- the trace ---- */
+
+/* The lines of the trace that more than one file needs: what the kernel asks, what the mount asks
+ * the cell, and how both are answered. They tell names and numbers, never contents. */
+
+static const char *const kinds[] = {
+    [MOUNT_LOOKUP] = "lookup",
+    [MOUNT_GETATTR] = "getattr",
+    [MOUNT_SETATTR] = "setattr",
+    [MOUNT_ACCESS] = "access",
+    [MOUNT_MKDIR] = "mkdir",
+    [MOUNT_MKNOD] = "mknod",
+    [MOUNT_UNLINK] = "unlink",
+    [MOUNT_RMDIR] = "rmdir",
+    [MOUNT_RENAME] = "rename",
+    [MOUNT_REFUSED] = "link",
+    [MOUNT_OPEN] = "open",
+    [MOUNT_CREATE] = "create",
+    [MOUNT_READ] = "read",
+    [MOUNT_WRITE] = "write",
+    [MOUNT_FLUSH] = "flush",
+    [MOUNT_FSYNC] = "fsync",
+    [MOUNT_RELEASE] = "release",
+    [MOUNT_OPENDIR] = "opendir",
+    [MOUNT_READDIR] = "readdir",
+    [MOUNT_RELEASEDIR] = "releasedir",
+    [MOUNT_STATFS] = "statfs",
+    [MOUNT_GETXATTR] = "getxattr",
+    [MOUNT_SETXATTR] = "setxattr",
+    [MOUNT_LISTXATTR] = "listxattr",
+    [MOUNT_REMOVEXATTR] = "removexattr",
+    [MOUNT_FLOCK] = "flock",
+    [MOUNT_SETLK] = "setlk",
+    [MOUNT_GUARD] = "guard",
+    [MOUNT_GETLK] = "getlk",
+    [MOUNT_POLL] = "poll",
+};
+
+const char *
+mount_call_name(enum mount_event_kind kind)
+{
+	return kinds[kind];
+}
+
+/* A line about a message, while MOUNT_TRACES: a call of the kernel. */
+static void
+mount_trace_call(struct mount *m, const struct mount_event *e)
+{
+	struct trace *t = m->config.trace;
+
+	MESSAGE_TRACE(t, "call %llu of thread %d: %s %.*s in inode %llu, handle %llu",
+	              (unsigned long long)e->call, (int)e->thread, kinds[e->kind], (int)e->name.len,
+	              e->name.len ? (const char *)e->name.data : "", (unsigned long long)e->ino,
+	              (unsigned long long)e->fh);
+}
+
+void
+mount_trace_ask(struct mount *m, const struct call *c, const struct op *op)
+{
+	MESSAGE_TRACE(m->config.trace, "call %llu asks%s: %s of node %llu",
+	              (unsigned long long)c->event.call, c->ordered ? " in order" : "",
+	              wire_op_name(op->code), (unsigned long long)wire_op_node(op));
+}
+
+void
+mount_trace_heard(struct mount *m, const struct call *c, const struct client_answer *a)
+{
+	MESSAGE_TRACE(m->config.trace, "call %llu: %s of node %llu is answered %s",
+	              (unsigned long long)c->event.call, wire_op_name(c->op),
+	              (unsigned long long)c->node, rc_name(a->rc));
+}
+
+/* The answer to the call. */
+static void
+mount_trace_reply(struct mount *m, const struct mount_reply *r)
+{
+	MESSAGE_TRACE(m->config.trace, "call %llu is answered: %s%s", (unsigned long long)r->call,
+	              r->error ? "error " : "done", r->error ? rc_errno_name(r->error) : "");
+}
+
+/* ---- steps ---- */
 
 struct mount *
 mount_new(const struct mount_config *config, const struct client *client)
@@ -12,6 +244,7 @@ mount_new(const struct mount_config *config, const struct client *client)
 	calls_begin(&m->calls);
 	handles_begin(&m->handles);
 	locks_begin(&m->locks);
+	inodes_begin(m);
 	TAILQ_INIT(&m->streams);
 	SLIST_INIT(&m->blocks);
 	return m;
@@ -139,7 +372,7 @@ static const struct {
     [MOUNT_OPENDIR] = {listing_open, 0},
     [MOUNT_READDIR] = {listing_read, 0},
     [MOUNT_RELEASEDIR] = {handle_release, VIRTUAL_TOO},
-    [MOUNT_STATFS] = {statfs_call, VIRTUAL_TOO},
+    [MOUNT_STATFS] = {summary_statfs, VIRTUAL_TOO},
     [MOUNT_GETXATTR] = {xattr_get, VIRTUAL_TOO},
     [MOUNT_SETXATTR] = {xattr_set, VIRTUAL_TOO},
     [MOUNT_LISTXATTR] = {xattr_list, VIRTUAL_TOO},
@@ -158,8 +391,7 @@ kernel_call(struct mount *m, const struct mount_event *e)
 
 	if (MOUNT_TRACES(m))
 		mount_trace_call(m, e);
-	if (mono_before(m->now, m->stale.until))
-		stale_called(m, e);
+	stale_called(m, e);
 	if (inode_is_virtual(e->ino) && !(handlers[e->kind].flags & VIRTUAL_TOO))
 		virtual_call(m, c);
 	else
@@ -188,13 +420,6 @@ mount_dispatch(struct mount *m, const struct mount_event *e)
 	case MOUNT_DROPPED:
 		kernel_cache_dropped(m, e);
 		break;
-	case MOUNT_OPENS:
-		m->update->open = ephemeral_is_open(m, e->node);
-		break;
-	case MOUNT_REGISTERED:
-		for (size_t n = 0; n < e->nodes_n; n++)
-			ephemeral_registered(m, e->nodes[n]);
-		break;
 	case MOUNT_WRITTEN:
 		kernel_cache_written(m);
 		break;
@@ -217,7 +442,7 @@ mount_step(struct mount *m, const struct mount_event *event, struct mount_update
 	update->stale_inodes_n = 0;
 	update->watches_n = 0;
 	update->woken_n = 0;
-	update->kept = update->open = false;
+	update->kept = false;
 	free_blocks(m);
 	if (m->versions.viewed_n > 0)
 		version_views_end(m);

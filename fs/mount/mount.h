@@ -31,6 +31,7 @@ struct mount_config {
 	int lock_delay_s;      /* default 15 */
 	bool commit_at_write;  /* commit=write */
 	bool quiet;            /* ignore chmod and chown */
+	mode_t umask;          /* permission bits that are not shown */
 	bool others;           /* other local users are let in */
 	uint32_t listing_page; /* bytes of a listing requested at a time; 0: the maximum */
 	struct trace *trace;   /* the caller's sink of verdicts; NULL: none */
@@ -64,11 +65,11 @@ enum mount_event_kind {
 	MOUNT_RMDIR,       /* ino, name -> STATUS */
 	MOUNT_RENAME,      /* ino, name, new_ino, new_name, flags (RENAME_*) -> STATUS */
 	MOUNT_REFUSED,     /* link, symlink, other kinds of mknod -> STATUS EPERM */
-	MOUNT_OPEN,        /* ino, flags (O_*), descriptors -> OPEN */
+	MOUNT_OPEN,        /* ino, flags (O_*) -> OPEN */
 	MOUNT_CREATE,      /* ino, name, mode, flags -> CREATE */
 	MOUNT_READ,        /* ino, fh, offset, size, for_page -> DATA */
 	MOUNT_WRITE,       /* ino, fh, lock_owner, flags (O_*), offset, data -> COUNT */
-	MOUNT_FLUSH,       /* ino, fh, lock_owner, fate, descriptors -> STATUS */
+	MOUNT_FLUSH,       /* ino, fh, lock_owner, fate, has_other -> STATUS */
 	MOUNT_FSYNC,       /* ino, fh -> STATUS */
 	MOUNT_RELEASE,     /* ino, fh, lock_owner -> STATUS, at once */
 	MOUNT_OPENDIR,     /* ino -> OPEN */
@@ -86,17 +87,14 @@ enum mount_event_kind {
 	MOUNT_POLL,        /* ino, fh, wait: wake the kernel when there is more -> POLLED */
 	MOUNT_INTERRUPT,   /* call: the waiting call's number, fate; not answered itself */
 	/* from the cell and the driver; not answered */
-	MOUNT_ANSWER,     /* answer */
-	MOUNT_GRANT,      /* grant */
-	MOUNT_WATCHED,    /* watched, wall_ns; behind the answers and grants of that step */
-	MOUNT_DROPPED,    /* nodes, everything: the client has dropped these from its cache; before
-	                   * everything else of that step of the client */
-	MOUNT_OPENS,      /* node: the update says whether it is open; behind the
-	                   * answers of that step of the client, like: */
-	MOUNT_REGISTERED, /* nodes: the session is an opener of these ephemeral files */
-	MOUNT_WRITTEN,    /* the kernel has all replies, at the latest since now */
-	MOUNT_SESSION,    /* client_status() has another state or session than before; before the
-	                   * answers and grants of that step of the client */
+	MOUNT_ANSWER,  /* answer */
+	MOUNT_GRANT,   /* grant */
+	MOUNT_WATCHED, /* watched, wall_ns; behind the answers and grants of that step */
+	MOUNT_DROPPED, /* nodes, everything: the client has dropped these from its cache; before
+	                * everything else of that step of the client */
+	MOUNT_WRITTEN, /* the kernel has all replies, at the latest since now */
+	MOUNT_SESSION, /* client_status() has another state or session than before; before the
+	                * answers and grants of that step of the client */
 	MOUNT_TIMEOUT,
 };
 
@@ -142,7 +140,7 @@ struct mount_event {
 	bool wait, whole; /* whole: l_start 0, l_len 0 */
 	bool for_page;    /* READ: to fill the page cache, for a mapping or sendfile(2) */
 	enum mount_fate fate;
-	int descriptors; /* the caller's other ones on this file; -1: unknown */
+	bool has_other; /* the caller has another descriptor for writing into this file */
 	const struct client_answer *answer;
 	const struct client_grant *grant;
 	const struct client_watched *watched;
@@ -153,8 +151,8 @@ struct mount_event {
 	bool everything;
 };
 
-/* The facts that a call needs about its caller besides the thread; the driver reads /proc only for
- * these. It must be called right before the step. */
+/* The facts that a call needs about its caller besides the thread; the driver asks the kernel only
+ * for these. It must be called right before the step. */
 enum { WANTS_PROCESS = 1, WANTS_FATE = 2, WANTS_DESCRIPTORS = 4 };
 /* Some of WANTS_*, or-ed. */
 unsigned mount_wants(const struct mount *m, const struct mount_event *event);
@@ -176,7 +174,7 @@ enum mount_reply_kind {
 struct mount_stat {
 	uint64_t ino, size, nlink;
 	mode_t mode;
-	int64_t mtime_ns;
+	int64_t mtime_ns, ctime_ns;
 };
 
 struct mount_child {
@@ -191,10 +189,9 @@ struct mount_reply {
 	int error;              /* 0, or a positive errno: then even `kind` is void */
 	struct mount_stat stat; /* ENTRY, ATTR, CREATED */
 	span_t attr_timeout, entry_timeout;
-	bool by_descriptor; /* ATTR: for a call by a descriptor; a call by a name fails: ESTALE */
-	uint64_t fh;        /* OPENED, CREATED */
-	struct bytes data;  /* DATA; a view until the next step */
-	size_t count;       /* COUNT */
+	uint64_t fh;       /* OPENED, CREATED */
+	struct bytes data; /* DATA; a view until the next step */
+	size_t count;      /* COUNT */
 	/* LISTING: the children from the requested offset on; offsets count from 1 */
 	const struct mount_child *children;
 	size_t children_n;
@@ -208,6 +205,7 @@ struct mount_request {
 	uint64_t token;
 	struct op op; /* with views that are valid until the next step */
 	bool ordered;
+	bool outlasts;               /* its session: nothing of that stands behind it */
 	struct guard guard;          /* node 0: none */
 	struct bytes user;           /* of the principal, for which it acts; empty: for itself */
 	struct client_rights opened; /* of the handle that it goes through; node 0: none */
@@ -232,7 +230,6 @@ struct mount_update {
 	size_t watches_n, watches_room;
 	uint64_t *woken; /* handles (fh) that the kernel polls again */
 	size_t woken_n, woken_room;
-	bool open;       /* OPENS: the node is open here */
 	bool kept;       /* the kernel keeps some of the replies: MOUNT_WRITTEN is due */
 	mono_t deadline; /* mount_deadline, as it is now */
 };

@@ -131,6 +131,7 @@ lock_gained(struct mount *m, struct mount_lock *l)
 	call_status(m, c, 0);
 }
 
+/* The lock of an attribute is set by a path. */
 static void
 lock_refused(struct mount *m, struct mount_lock *l, int error)
 {
@@ -140,6 +141,8 @@ lock_refused(struct mount *m, struct mount_lock *l, int error)
 	l->ask = ASK_NONE;
 	l->granted = false;
 	l->caller = NULL;
+	if (c && error == ESTALE && l->kind == LOCK_ATTRIBUTE)
+		error = stale_path(m, c);
 	if (c)
 		call_status(m, c, error);
 }
@@ -389,7 +392,7 @@ lock_grant(struct mount *m, const struct client_grant *g)
 	else if (g->rc == RC_STALE && !i->dead)
 		inode_die(m, i, false);
 	else
-		lock_refused(m, l, EIO);
+		lock_refused(m, l, g->rc == RC_ACCES ? EACCES : EIO);
 	lock_next(m, l);
 	lock_put(m, l);
 }

@@ -1,6 +1,21 @@
 /* Names: lookup, mkdir, unlink, rmdir. The names are kept by the cell; the mount caches none. */
+#include <string.h>
 #include <sys/stat.h>
 #include "fs/mount/internal.h"
+
+#define BESIDE ".cell:"
+
+/* The file of .cell that every directory has, too, as .cell:NAME: where only a part of the cell is
+ * mounted, as in containers, .cell itself is out of sight. 0: it is no such name. */
+static uint64_t
+virtual_beside(struct bytes name)
+{
+	const size_t n = strlen(BESIDE);
+
+	if (name.len <= n || memcmp(name.data, BESIDE, n) != 0)
+		return 0;
+	return virtual_named((struct bytes){name.data + n, name.len - n});
+}
 
 static bool
 is_reserved(uint64_t parent, struct bytes name)
@@ -12,7 +27,7 @@ is_reserved(uint64_t parent, struct bytes name)
 int
 name_error(uint64_t parent, struct bytes name)
 {
-	if (inode_is_virtual(parent) || is_reserved(parent, name))
+	if (inode_is_virtual(parent) || is_reserved(parent, name) || virtual_beside(name) != 0)
 		return EPERM;
 	return name.len > LIMIT_NAME ? ENAMETOOLONG : 0;
 }
@@ -28,6 +43,7 @@ name_entry(struct mount *m, struct call *c, const struct attr *attr, uint64_t in
 	}
 	if (maker)
 		i->maker = maker;
+	inode_named(i, c->event.ino, c->event.name);
 	i->refs++;
 	call_entry(m, c, i);
 	inode_put(m, i);
@@ -35,12 +51,62 @@ name_entry(struct mount *m, struct call *c, const struct attr *attr, uint64_t in
 
 /* ---- lookup ---- */
 
+static void lookup_next(struct mount *m, struct call *c, uint64_t directory);
+
+/* Found, or not to be found out: the kernel has to walk the path anew. */
+static void
+next_heard(struct mount *m, struct call *c, const struct client_answer *a)
+{
+	const int error = call_errno(m, c, a);
+
+	if (error == 0 && !c->answered && c->walked < c->text.len)
+		lookup_next(m, c, a->result.attr.attr.node);
+	else if (error == 0 || error == ESTALE || error == ENOTDIR)
+		call_status(m, c, stale_path(m, c));
+	else
+		call_status(m, c, error);
+}
+
+/* Looks up the next name of the path in c->text. */
+static void
+lookup_next(struct mount *m, struct call *c, uint64_t directory)
+{
+	const struct bytes rest = {c->text.data + c->walked + 1, c->text.len - c->walked - 1};
+	const uint8_t *end = memchr(rest.data, '/', rest.len);
+	struct op op = {.code = OP_lookup, .lookup.parent = directory};
+
+	op.lookup.name = (struct bytes){rest.data, end ? (size_t)(end - rest.data) : rest.len};
+	c->walked += 1 + op.lookup.name.len;
+	call_ask(m, c, &op, next_heard);
+}
+
+/* The directory is dead, and its path may lead to another one, which the kernel has to look up. But
+ * in some calls it does not (mkdir(2), mknod(2)), and passes ESTALE on. So the path is looked up
+ * here: if there is no such name at its end, that is the answer. */
+static void
+lookup_anew(struct mount *m, struct call *c)
+{
+	struct buffer path = BUFFER(LIMIT_FRAME);
+	const bool known = inode_path(m, c->event.ino, &path);
+
+	buffer_put_u8(&path, '/');
+	buffer_put_bytes(&path, c->event.name);
+	must(!path.failed);
+	c->text = buffer_take(&path);
+	if (known && !c->answered)
+		lookup_next(m, c, NODE_ROOT);
+	else
+		call_status(m, c, stale_path(m, c));
+}
+
 static void
 lookup_heard(struct mount *m, struct call *c, const struct client_answer *a)
 {
-	int error = call_path_errno(m, c, a);
+	const int error = call_errno(m, c, a);
 
-	if (error)
+	if (error == ESTALE)
+		lookup_anew(m, c);
+	else if (error)
 		call_status(m, c, error);
 	else
 		name_entry(m, c, &a->result.attr.attr, a->index, 0);
@@ -67,6 +133,8 @@ name_lookup(struct mount *m, struct call *c)
 		lookup_virtual(m, c, virtual_named(c->event.name));
 	} else if (inode_is_virtual(parent)) {
 		call_status(m, c, ENOENT);
+	} else if (virtual_beside(c->event.name) != 0) {
+		lookup_virtual(m, c, virtual_beside(c->event.name));
 	} else if (c->event.name.len > LIMIT_NAME) {
 		call_status(m, c, ENAMETOOLONG);
 	} else {
@@ -91,7 +159,9 @@ target_heard(struct mount *m, struct call *c, const struct client_answer *a)
 	c->next(m, c);
 }
 
-void
+/* Looks up the node that the call's name leads to: its number goes into c->target, then c->next
+ * runs. While no file is open here the cell is not asked, and the number is 0. */
+static void
 name_target(struct mount *m, struct call *c, call_next *next)
 {
 	struct op op = {.code = OP_lookup};
@@ -232,4 +302,164 @@ name_delete(struct mount *m, struct call *c)
 		name_target(m, c, delete_prepare);
 	else
 		delete_ask(m, c);
+}
+
+/* ---- rename ---- */
+
+/* Rename of a file: one atomic step of the cell, in which the target keeps its identity and gets
+ * the source's contents. The buffers of the source's handles are committed first, and the handles
+ * are held until the rename is done: afterwards they are handles of the target. */
+
+enum { FLAG_NOREPLACE = 1 }; /* RENAME_NOREPLACE of the system call */
+
+/* True if the handle holds or awaits a lock on the source: the lock can't move to the target, so
+ * the handle becomes invalid. */
+static bool
+handle_locks(const struct handle *h)
+{
+	const struct mount_lock *l = lock_find(h->inode, LOCK_FLOCK, h->fh);
+
+	return (l && lock_active(l)) || record_lock_through(h);
+}
+
+static void
+handle_move(struct mount *m, struct handle *h, struct inode *to)
+{
+	struct inode *from = h->inode;
+
+	TAILQ_REMOVE(&from->handles, h, of_inode);
+	TAILQ_INSERT_TAIL(&to->handles, h, of_inode);
+	h->inode = to;
+	h->generation = 0; /* the generations of the target are other numbers */
+	to->refs++;
+	inode_put(m, from);
+}
+
+static void
+rename_move(struct mount *m, struct inode *from, struct inode *to)
+{
+	struct handle *h, *more;
+
+	from->refs++;
+	to->refs += 2; /* one while `from` is remembered */
+	from->moved_to = to->ino;
+	kernel_cache_moved(from, to);
+	TAILQ_FOREACH_SAFE(h, &from->handles, of_inode, more) {
+		if (handle_locks(h))
+			handle_die(m, h);
+		else
+			handle_move(m, h, to);
+	}
+	inode_die(m, from, true);
+	ephemeral_moved(m, from, to);
+	event_watch_follow(m, from);
+	event_watch_follow(m, to);
+	inode_put(m, from);
+	inode_put(m, to);
+}
+
+/* Lets other calls enter the source's handles again, and answers the rename. */
+static void
+rename_done(struct mount *m, struct call *c, int error)
+{
+	struct call *holder;
+
+	while ((holder = TAILQ_FIRST(&c->held))) {
+		TAILQ_REMOVE(&c->held, holder, waiting);
+		call_end(m, holder);
+	}
+	call_status(m, c, error);
+}
+
+static void
+rename_heard(struct mount *m, struct call *c, const struct client_answer *a)
+{
+	const struct result_renamed *r = &a->result.renamed;
+	int error = call_path_errno(m, c, a);
+	struct inode *from, *to;
+
+	if (error == 0 && (to = inode_learn(m, &r->attr, a->index)) == NULL)
+		error = EIO;
+	if (error == 0 && r->source != to->ino) {
+		to->refs++;
+		inode_named(to, c->event.new_ino, c->event.new_name);
+		mount_stale_inode(m, to->ino);
+		from = inode_find(m, r->source);
+		if (from)
+			rename_move(m, from, to);
+		inode_put(m, to);
+	} else if (error == 0) {
+		inode_prune(m, to);
+	}
+	rename_done(m, c, error);
+}
+
+static void
+rename_ask(struct mount *m, struct call *c)
+{
+	struct op op = {.code = OP_rename};
+
+	op.rename = (struct op_rename){.parent = c->event.ino,
+	                               .name = c->event.name,
+	                               .new_parent = c->event.new_ino,
+	                               .new_name = c->event.new_name,
+	                               .no_replace = (c->event.flags & FLAG_NOREPLACE) != 0};
+	call_ask(m, c, &op, rename_heard);
+}
+
+static void rename_prepare(struct mount *m, struct call *c);
+
+static void
+rename_committed(struct mount *m, struct call *holder)
+{
+	struct call *c = holder->parent;
+
+	if (c->error == 0)
+		c->error = holder->error;
+	TAILQ_INSERT_TAIL(&c->held, holder, waiting);
+	c->event.fh = holder->handle->fh;
+	c->waits = false;
+	rename_prepare(m, c);
+}
+
+static void
+rename_entered(struct mount *m, struct call *holder)
+{
+	commit(m, holder, rename_committed);
+}
+
+/* Enters the source's handles, one after the other; `event.fh` is the last one entered. */
+static void
+rename_prepare(struct mount *m, struct call *c)
+{
+	struct inode *i = inode_find(m, c->target);
+	struct handle *h = i ? handle_after(i, c->event.fh) : NULL;
+	struct call *holder;
+
+	if (c->answered || c->error) {
+		rename_done(m, c, c->error);
+	} else if (h) {
+		holder = call_behind(m, NULL, h);
+		holder->ordered = false;
+		holder->parent = c;
+		c->waits = true;
+		handle_enter(m, holder, rename_entered);
+	} else {
+		rename_ask(m, c);
+	}
+}
+
+void
+rename_call(struct mount *m, struct call *c)
+{
+	int error = name_error(c->event.ino, c->event.name);
+
+	if (error == 0)
+		error = name_error(c->event.new_ino, c->event.new_name);
+	if (error == 0 && (c->event.flags & ~FLAG_NOREPLACE))
+		error = EINVAL;
+	if (error)
+		call_status(m, c, error);
+	else
+		name_target(m, c, rename_prepare);
 }

@@ -9,7 +9,7 @@ void
 setattr_answer(struct mount *m, struct call *c)
 {
 	struct handle *h = buffer_of_process(c->inode, c->event.fh, c->event.pid);
-	struct mount_stat s = inode_stat(c, c->inode);
+	struct mount_stat s = inode_stat(m, c, c->inode);
 
 	if (h)
 		s.size = snapshot_size(h);
@@ -68,7 +68,7 @@ static int
 mode_refused(struct mount *m, const struct call *c)
 {
 	const struct mount_event *e = &c->event;
-	mode_t shown = inode_stat(c, c->inode).mode & 0777;
+	mode_t shown = inode_stat(m, c, c->inode).mode & 0777;
 
 	if (m->config.quiet)
 		return 0;
@@ -210,35 +210,4 @@ setattr_call(struct mount *m, struct call *c)
 	}
 	op.get_attr.node = c->inode->ino;
 	call_ask(m, c, &op, attr_heard);
-}
-
-/* ---- statfs ---- */
-
-static void
-statfs_heard(struct mount *m, struct call *c, const struct client_answer *a)
-{
-	const struct result_usage *u = &a->result.usage;
-	int error = call_errno(m, c, a);
-	struct mount_reply *r;
-
-	if (error) {
-		call_status(m, c, error);
-		return;
-	}
-	r = call_reply(m, c, MOUNT_STATS);
-	if (r) {
-		r->nodes = u->nodes;
-		r->nodes_quota = u->quota_nodes;
-		r->bytes = u->bytes;
-		r->bytes_quota = u->quota_bytes;
-	}
-	call_end(m, c);
-}
-
-void
-statfs_call(struct mount *m, struct call *c)
-{
-	struct op op = {.code = OP_get_usage};
-
-	call_ask(m, c, &op, statfs_heard);
 }

@@ -1,17 +1,23 @@
 /* A call whose path leads to a dead node is answered ESTALE, and the kernel walks the path again,
- * looking up every name. It repeats the walk only once: if the second walk leads to a node that has
- * died since, the call is answered ENOENT, which was true when that node died.
+ * looking up every name. It repeats the walk only once, or once for the names and once for the call
+ * itself: if a later walk leads to a node that has died since, the call is answered ENOENT. That is
+ * true: a name led to the node while the call was under way, and there was no such file when the
+ * node died.
  *
- * The second walk is recognized by the calls of the thread: lookups, then a call of the same kind
- * as before, for the inode that was found last. Every other call of the thread, and a name that is
- * not found, end the walk: then the next dead node starts a new one. */
+ * So a walk begins when a call of a thread is answered ESTALE. It goes on until a call of the
+ * thread is answered otherwise, or one arrives that the kernel does not make in a walk. If the
+ * thread comes to a dead node meanwhile, to which a name has led since the walk began, that is a
+ * second one. */
+#include "cell/base/checksum.h"
 #include "fs/mount/internal.h"
 
-enum { WALK_MS = 1000 }; /* the second walk follows at once */
+enum { WALK_MS = 2000 }; /* the second walk follows at once, as do its calls one another */
 
 static struct stale_walk *
 walk_of(struct mount *m, pid_t thread)
 {
+	if (!mono_before(m->now, m->stale.until))
+		return NULL;
 	for (size_t n = 0; thread && n < STALE_WALKS; n++) {
 		struct stale_walk *w = &m->stale.ring[n];
 
@@ -21,18 +27,50 @@ walk_of(struct mount *m, pid_t thread)
 	return NULL;
 }
 
+static bool
+found_since(struct mount *m, const struct stale_walk *w, uint64_t ino)
+{
+	const struct inode *i = inode_find(m, ino);
+
+	return i != NULL && i->found > w->began;
+}
+
+/* A walk may begin in a dead directory, the caller's own: no other name leads to anything then. And
+ * a name that was said to be absent from a dead directory may be about to be made there. */
+static bool
+is_second(struct mount *m, const struct stale_walk *w, const struct mount_event *e)
+{
+	if (e->ino == w->dead && (e->kind == MOUNT_LOOKUP || e->ino == w->absent_in))
+		return true;
+	return found_since(m, w, e->ino) ||
+	       (e->kind == MOUNT_RENAME && found_since(m, w, e->new_ino));
+}
+
+/* The directory of a name that is not looked up again when it is said to be absent: the kernel
+ * looks it up a second time, once, only if it has remembered a node of that name. 0: it may. */
+static uint64_t
+absent_for_good(struct mount *m, const struct stale_walk *w, const struct mount_event *e)
+{
+	return w->absent_in != 0 || !inode_has_name(m, e->ino, e->name) ? e->ino : 0;
+}
+
 int
 stale_path(struct mount *m, const struct call *c)
 {
 	struct stale_walk *w = walk_of(m, c->event.thread);
-	bool second = w && w->kind == c->event.kind && w->found && w->found == c->event.ino;
+	const bool second = w && is_second(m, w, &c->event);
+	const bool absent = second && c->event.kind == MOUNT_LOOKUP;
+	const uint64_t absent_in = absent ? absent_for_good(m, w, &c->event) : 0;
 
 	if (w == NULL) {
 		w = &m->stale.ring[m->stale.next];
 		m->stale.next = (m->stale.next + 1) % STALE_WALKS;
 	}
-	*w = (struct stale_walk){.thread = second ? 0 : c->event.thread,
-	                         .kind = c->event.kind,
+	*w = (struct stale_walk){.thread = second && !absent ? 0 : c->event.thread,
+	                         .call = c->event.call,
+	                         .dead = c->event.ino,
+	                         .began = m->stale.found,
+	                         .absent_in = absent_in,
 	                         .until = mono_add(m->now, span_ms(WALK_MS))};
 	m->stale.until = w->until;
 	MOUNT_TRACE(m, "call %llu has come to a dead node%s", (unsigned long long)c->event.call,
@@ -40,31 +78,64 @@ stale_path(struct mount *m, const struct call *c)
 	return second ? ENOENT : ESTALE;
 }
 
+/* Behind a name that is absent the walk is over, but for a call that makes it. The kernel looks up
+ * such a name twice when it remembered another node. */
+static bool
+goes_on(const struct stale_walk *w, const struct mount_event *e)
+{
+	switch (e->kind) {
+	case MOUNT_LOOKUP:
+		return w->absent_in == 0 ||
+		       (!w->twice && w->absent_in == e->ino && w->absent == checksum(e->name));
+	case MOUNT_CREATE:
+	case MOUNT_MKDIR:
+	case MOUNT_MKNOD:
+	case MOUNT_RENAME:
+		return true;
+	default:
+		return w->absent_in == 0 && e->fh == 0;
+	}
+}
+
 void
 stale_called(struct mount *m, const struct mount_event *e)
 {
 	struct stale_walk *w = walk_of(m, e->thread);
 
-	if (w && e->kind != MOUNT_LOOKUP && e->kind != w->kind)
-		w->thread = 0;
-}
-
-void
-stale_found(struct mount *m, const struct call *c, uint64_t ino)
-{
-	struct stale_walk *w = walk_of(m, c->event.thread);
-
-	if (w && ino == 0)
-		w->thread = 0;
+	if (w && goes_on(w, e))
+		m->stale.until = w->until = mono_add(m->now, span_ms(WALK_MS));
 	else if (w)
-		w->found = ino;
+		w->thread = 0;
 }
 
 void
-stale_clear(struct mount *m, const struct call *c)
+stale_found(struct mount *m, const struct call *c, struct inode *i)
 {
 	struct stale_walk *w = walk_of(m, c->event.thread);
 
-	if (w && w->kind == c->event.kind && w->kind != MOUNT_LOOKUP)
+	i->found = ++m->stale.found;
+	if (w)
+		w->absent_in = 0;
+}
+
+void
+stale_absent(struct mount *m, const struct call *c)
+{
+	struct stale_walk *w = walk_of(m, c->event.thread);
+
+	if (w == NULL)
+		return;
+	w->twice = w->absent_in != 0;
+	w->absent_in = c->event.ino;
+	w->absent = checksum(c->event.name);
+}
+
+/* Within other calls the kernel asks for attributes that nodes have not. */
+void
+stale_answered(struct mount *m, const struct call *c, int error)
+{
+	struct stale_walk *w = walk_of(m, c->event.thread);
+
+	if (w && w->call != c->event.call && !(error && c->event.kind == MOUNT_GETXATTR))
 		w->thread = 0;
 }

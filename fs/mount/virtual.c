@@ -47,8 +47,8 @@ put_seconds(struct buffer *to, const char *key, mono_t now, mono_t end)
 	buffer_printf(to, "%s: %lld.%03lld\n", key, (long long)(ms / 1000), (long long)(ms % 1000));
 }
 
-static void
-status_text(const struct mount *m, struct buffer *to)
+void
+virtual_status_text(const struct mount *m, struct buffer *to)
 {
 	struct client_status s = client_status(m->client);
 	bool leased = s.state == CLIENT_SAFE || s.state == CLIENT_JEOPARDY;
@@ -75,16 +75,17 @@ state_text(const struct mount *m, uint64_t ino, struct buffer *to)
 	if (ino == MOUNT_INO_METRICS)
 		metrics_text(m, to);
 	else
-		status_text(m, to);
+		virtual_status_text(m, to);
 }
 
 /* The sizes of the other files are not known before they are read. */
 struct mount_stat
 virtual_stat(struct mount *m, uint64_t ino)
 {
-	struct mount_stat s = {.ino = ino, .mode = mode_of(ino), .nlink = 1};
+	struct mount_stat s = {.ino = ino, .nlink = 1};
 	struct buffer text = BUFFER(LIMIT_FRAME);
 
+	s.mode = mode_of(ino) & ~m->config.umask;
 	if (ino == MOUNT_INO_CELL) {
 		s.nlink = 2;
 		s.size = FILES;
@@ -131,27 +132,24 @@ virtual_readdir(struct mount *m, struct call *c)
 }
 
 static void
-open_file(struct mount *m, struct call *c)
-{
-	struct handle *h = handle_new(m, NULL, c);
-
-	if (c->event.ino == MOUNT_INO_EVENTS)
-		event_stream_open(m, h);
-	call_opened(m, c, h->fh);
-}
-
-static void
 virtual_open(struct mount *m, struct call *c)
 {
 	const int flags = c->event.flags;
+	struct handle *h;
 
-	if (c->event.ino == MOUNT_INO_CELL)
+	if (c->event.ino == MOUNT_INO_CELL) {
 		call_status(m, c, EISDIR);
-	else if (((flags & O_ACCMODE) != O_RDONLY || (flags & O_TRUNC)) &&
-	         c->event.ino != MOUNT_INO_CHECK)
+		return;
+	}
+	if (((flags & O_ACCMODE) != O_RDONLY || (flags & O_TRUNC)) &&
+	    c->event.ino != MOUNT_INO_CHECK) {
 		call_status(m, c, EACCES);
-	else
-		open_file(m, c);
+		return;
+	}
+	h = handle_new(m, NULL, c);
+	if (c->event.ino == MOUNT_INO_EVENTS)
+		event_stream_open(m, h);
+	call_opened(m, c, h->fh);
 }
 
 /* The call refers to its handle; false: it was answered EBADF. */
@@ -168,13 +166,204 @@ refer_handle(struct mount *m, struct call *c)
 	return true;
 }
 
-void
+/* Answers a read with its part of the handle's text, which begins at the offset `from`. */
+static void
 virtual_text(struct mount *m, struct call *c, int64_t from)
 {
 	struct bytes text = buffer_view(&c->handle->edited);
 
 	call_data(m, c, bytes_slice(text, c->event.offset - from, c->event.size));
 }
+
+/* ---- the file check ---- */
+
+/* .cell/check: a process writes a sequencer into a descriptor, and reads through the same one
+ * whether it is valid. The answer begins where the read begins, because a descriptor that was
+ * written to stands behind what it has written. A read at offset 0 asks again. */
+
+static void
+check_heard(struct mount *m, struct call *c, const struct client_answer *a)
+{
+	const struct bytes why = a->result.checked.why;
+	struct handle *h = c->handle;
+	int error = call_errno(m, c, a);
+
+	if (error) {
+		call_status(m, c, error);
+		return;
+	}
+	buffer_reset(&h->edited);
+	if (why.len == 0)
+		buffer_printf(&h->edited, "valid\n");
+	else
+		buffer_printf(&h->edited, "stale: %.*s\n", (int)why.len, (const char *)why.data);
+	h->answer_at = c->event.offset;
+	virtual_text(m, c, h->answer_at);
+}
+
+static struct bytes
+without_newline(struct bytes text)
+{
+	while (text.len > 0 && text.data[text.len - 1] == '\n')
+		text.len--;
+	return text;
+}
+
+static void
+check_entered(struct mount *m, struct call *c)
+{
+	struct handle *h = c->handle;
+	struct op op = {.code = OP_check_sequencer};
+
+	if (h->edited.len > 0 && c->event.offset > 0) {
+		virtual_text(m, c, h->answer_at);
+		return;
+	}
+	op.check_sequencer.sequencer = without_newline(buffer_view(&h->sequencer));
+	if (op.check_sequencer.sequencer.len > 0)
+		call_ask(m, c, &op, check_heard);
+	else
+		call_status(m, c, EINVAL);
+}
+
+/* The first write behind an answer begins another sequencer. */
+static void
+sequencer_entered(struct mount *m, struct call *c)
+{
+	struct handle *h = c->handle;
+
+	if (h->edited.len > 0)
+		buffer_reset(&h->sequencer);
+	buffer_reset(&h->edited);
+	if (h->sequencer.len + c->event.data.len > LIMIT_SEQUENCER + 1) {
+		call_status(m, c, EFBIG);
+		return;
+	}
+	buffer_put_bytes(&h->sequencer, c->event.data);
+	call_count(m, c, c->event.data.len);
+}
+
+/* ---- the file locks ---- */
+
+/* .cell/locks: every lock that is held, delayed or awaited, in the order of the nodes. The cell is
+ * asked for one lock after the other, so each is shown as it was at one moment. */
+
+static void
+put_lock(struct buffer *to, const struct result_queue *q)
+{
+	struct cursor holders = cursor_of(q->holders.packed);
+	struct cursor waiters = cursor_of(q->waiters.packed);
+	struct lock_holder h;
+	struct lock_waiter w;
+
+	buffer_printf(to, "%spath: %.*s\nlock: ", to->len ? "\n" : "", (int)q->path.len,
+	              (const char *)q->path.data);
+	lock_text_state(to, q->state, q->holders.count, q->delay_left_s);
+	buffer_printf(to, "\n");
+	while (wire_next_lock_holder(&holders, &h)) {
+		buffer_printf(to, "holder: ");
+		lock_text_holder(to, &h, q->now_ns);
+		buffer_printf(to, "\n");
+	}
+	while (wire_next_lock_waiter(&waiters, &w)) {
+		buffer_printf(to, "waiter: ");
+		lock_text_waiter(to, &w, q->now_ns);
+		buffer_printf(to, "\n");
+	}
+}
+
+static void
+ask_next(struct mount *m, struct call *c, uint64_t after, call_then *then)
+{
+	struct op op = {.code = OP_get_queue, .get_queue = {.node = after, .next = 1}};
+
+	call_ask(m, c, &op, then);
+}
+
+static void
+queue_heard(struct mount *m, struct call *c, const struct client_answer *a)
+{
+	const struct result_queue *q = &a->result.queue;
+	struct handle *h = c->handle;
+	int error = call_errno(m, c, a);
+
+	if (error == 0 && q->node != 0 && q->path.len > 0)
+		put_lock(&h->edited, q);
+	if (h->edited.failed)
+		error = EFBIG;
+	if (error != 0 || c->answered)
+		call_status(m, c, error);
+	else if (q->node != 0)
+		ask_next(m, c, q->node, queue_heard);
+	else
+		virtual_text(m, c, 0);
+}
+
+static void
+locks_entered(struct mount *m, struct call *c)
+{
+	if (c->event.offset != 0) {
+		virtual_text(m, c, 0);
+		return;
+	}
+	buffer_reset(&c->handle->edited);
+	c->handle->edited.limit = LIMIT_FRAME;
+	ask_next(m, c, 0, queue_heard);
+}
+
+/* ---- locks for people ---- */
+
+void
+lock_text_state(struct buffer *to, enum lock_state state, uint32_t holders, int64_t delay_s)
+{
+	switch (state) {
+	case LOCK_STATE_FREE:
+		buffer_printf(to, "free");
+		break;
+	case LOCK_STATE_SHARED:
+		buffer_printf(to, "shared %u", holders);
+		break;
+	case LOCK_STATE_EXCLUSIVE:
+		buffer_printf(to, "exclusive");
+		break;
+	case LOCK_STATE_DELAYED:
+		buffer_printf(to, "delayed %lld", (long long)delay_s);
+		break;
+	}
+}
+
+void
+lock_text_waiter(struct buffer *to, const struct lock_waiter *w, int64_t now_ns)
+{
+	int64_t seconds = (now_ns - w->since_ns) / 1000000000;
+
+	buffer_printf(to, "%llu %.*s %.*s ", (unsigned long long)w->session, (int)w->principal.len,
+	              (const char *)w->principal.data, (int)w->host.len,
+	              (const char *)w->host.data);
+	if (w->pid)
+		buffer_printf(to, "%u", w->pid);
+	else
+		buffer_printf(to, "-");
+	buffer_printf(to, " %s %lld", w->mode == LOCK_SHARED ? "shared" : "exclusive",
+	              seconds > 0 ? (long long)seconds : 0);
+}
+
+void
+lock_text_holder(struct buffer *to, const struct lock_holder *h, int64_t now_ns)
+{
+	const struct lock_waiter same = {
+	    .session = h->session,
+	    .mode = h->mode,
+	    .since_ns = h->since_ns,
+	    .pid = h->pid,
+	    .host = h->host,
+	    .principal = h->principal,
+	};
+
+	lock_text_waiter(to, &same, now_ns);
+}
+
+/* ---- calls ---- */
 
 /* The text is made by a read at offset 0; further reads continue the same text. */
 static void
@@ -196,24 +385,13 @@ virtual_read(struct mount *m, struct call *c)
 	if (!refer_handle(m, c))
 		return;
 	if (c->event.ino == MOUNT_INO_CHECK)
-		virtual_check_read(m, c);
+		handle_enter(m, c, check_entered);
 	else if (c->event.ino == MOUNT_INO_LOCKS)
-		virtual_locks_read(m, c);
+		handle_enter(m, c, locks_entered);
 	else if (c->handle->stream)
 		event_stream_read(m, c);
 	else
 		state_read(m, c);
-}
-
-static void
-virtual_write(struct mount *m, struct call *c)
-{
-	if (!refer_handle(m, c))
-		return;
-	if (c->event.ino == MOUNT_INO_CHECK)
-		virtual_check_write(m, c);
-	else
-		call_status(m, c, EBADF);
 }
 
 static int
@@ -245,7 +423,12 @@ virtual_call(struct mount *m, struct call *c)
 		virtual_read(m, c);
 		break;
 	case MOUNT_WRITE:
-		virtual_write(m, c);
+		if (!refer_handle(m, c))
+			break;
+		if (c->event.ino == MOUNT_INO_CHECK)
+			handle_enter(m, c, sequencer_entered);
+		else
+			call_status(m, c, EBADF);
 		break;
 	case MOUNT_OPENDIR:
 		virtual_opendir(m, c);

@@ -4,7 +4,6 @@
 #include <sys/xattr.h>
 #include <string.h>
 #include "fs/mount/internal.h"
-#include "fs/mount/lock_text.h"
 
 struct attribute {
 	const char *name;
@@ -50,7 +49,7 @@ static void
 show_checksum(const struct mount *m, const struct result *r, struct buffer *to)
 {
 	(void)m;
-	if (is_file(r))
+	if (is_file(r) && (r->attr.attr.rights & RIGHT_READ))
 		buffer_printf(to, "%016llx", (unsigned long long)r->attr.attr.checksum);
 }
 
@@ -282,8 +281,12 @@ set_ephemeral(struct mount *m, struct call *c, struct bytes value)
 		call_status(m, c, EOPNOTSUPP);
 		return;
 	}
-	if (!bytes_equal(value, bytes_of("1")) || handle_after(c->inode, 0) == NULL) {
+	if (!bytes_equal(value, bytes_of("1")) || c->inode->attr.kind == NODE_DIRECTORY) {
 		call_status(m, c, EINVAL);
+		return;
+	}
+	if (handle_after(c->inode, 0) == NULL) {
+		call_status(m, c, EBADF);
 		return;
 	}
 	op.make_ephemeral.node = c->inode->ino;
@@ -370,12 +373,26 @@ get_heard(struct mount *m, struct call *c, const struct client_answer *a)
 	buffer_free(&value);
 }
 
+/* The text of .cell/status, by any descriptor of the mount, whatever has become of its node: a
+ * program that has one file of the cell and nothing else sees the session that its lock needs. */
+static void
+get_status(struct mount *m, struct call *c)
+{
+	struct buffer text = BUFFER(XATTR_SIZE_MAX);
+
+	virtual_status_text(m, &text);
+	call_data(m, c, buffer_view(&text));
+	buffer_free(&text);
+}
+
 void
 xattr_get(struct mount *m, struct call *c)
 {
 	const struct attribute *a = attribute_find(c->event.name);
 
-	if (!is_user(c->event.name)) {
+	if (bytes_equal(c->event.name, bytes_of("user.ls.status"))) {
+		get_status(m, c);
+	} else if (!is_user(c->event.name)) {
 		call_status(m, c, EOPNOTSUPP);
 	} else if (a == NULL || inode_is_virtual(c->event.ino)) {
 		call_status(m, c, ENODATA);

@@ -1,8 +1,125 @@
+/* The owners of a mount_lock: an open file description by flock, a process or a description by
+ * fcntl, and a local user by the attribute. */
+#include "fs/mount/internal.h"
+
+/* ---- flock(2) ---- */
+
+/* The owner is the open file description, which is the handle. The lock owner in the kernel's
+ * request is not used: it is derived from an address, which is soon used again for another file. */
+
+static struct mount_lock *
+flock_of(const struct handle *h)
+{
+	return lock_find(h->inode, LOCK_FLOCK, h->fh);
+}
+
+static int
+flock_refused(const struct handle *h)
+{
+	if (h->dead || h->inode->dead)
+		return ESTALE;
+	return record_lock_through(h) ? EDEADLK : 0;
+}
+
+/* An unlock fails if the lock was lost: its holder must learn that it was not protected. */
+static int
+unlock_refused(const struct handle *h)
+{
+	return h->dead || h->inode->dead ? ESTALE : 0;
+}
+
+static void
+acquire_committed(struct mount *m, struct call *c)
+{
+	struct handle *h = c->handle;
+
+	if (c->error == 0)
+		c->error = flock_refused(h);
+	if (c->error || c->answered) {
+		call_status(m, c, c->error);
+		return;
+	}
+	handle_leave(m, c);
+	lock_refer(c, lock_get(m, h->inode, LOCK_FLOCK, h->fh));
+	lock_acquire(m, c);
+}
+
+/* The lock is released even if the commit before it fails. */
+static void
+unlock_committed(struct mount *m, struct call *c)
+{
+	struct handle *h = c->handle;
+	struct mount_lock *l = flock_of(h);
+	int owed = commit_owed(h);
+
+	if (c->error == 0)
+		c->error = owed;
+	handle_leave(m, c);
+	if (l == NULL) {
+		call_status(m, c, c->error);
+		return;
+	}
+	lock_refer(c, l);
+	lock_unlock(m, c);
+}
+
+static void
+flock_entered(struct mount *m, struct call *c)
+{
+	struct mount_lock *l = flock_of(c->handle);
+
+	event_watch_seen(c->handle);
+	if (c->mode != LOCK_NONE)
+		commit(m, c, acquire_committed);
+	else if (l && l->mode != LOCK_NONE)
+		commit(m, c, unlock_committed);
+	else
+		unlock_committed(m, c);
+}
+
+void
+flock_call(struct mount *m, struct call *c)
+{
+	struct handle *h;
+	int error;
+
+	if (!handle_of_call(m, c))
+		return;
+	h = c->handle;
+	c->mode = c->event.lock_mode;
+	error = c->mode == LOCK_NONE ? unlock_refused(h) : flock_refused(h);
+	if (h->kind != HANDLE_FILE)
+		error = EISDIR;
+	if (error)
+		call_status(m, c, error);
+	else
+		handle_enter(m, c, flock_entered);
+}
+
+void
+flock_flushed(struct mount *m, struct handle *h)
+{
+	struct mount_lock *l = flock_of(h);
+
+	if (l)
+		lock_stop_waiting(m, l);
+}
+
+void
+flock_released(struct mount *m, struct handle *h)
+{
+	struct mount_lock *l = flock_of(h);
+
+	if (l)
+		lock_drop(m, l);
+}
+
+/* ---- fcntl and OFD locks ---- */
+
 /* fcntl(2) locks over the whole file. The locks of a process and those of an open file description
  * can't be distinguished here. So the owner of a lock is the lock owner in the kernel's request, on
  * one node. The lock records the handles through which it was taken: it is released by any close by
  * that owner, as fcntl prescribes, and by the release of the last of those handles. */
-#include "fs/mount/internal.h"
 
 static bool
 taken_through(const struct mount_lock *l, uint64_t fh)
@@ -100,7 +217,7 @@ setlk_refused(const struct handle *h)
 }
 
 static void
-acquire_committed(struct mount *m, struct call *c)
+record_committed(struct mount *m, struct call *c)
 {
 	struct handle *h = c->handle;
 
@@ -116,7 +233,7 @@ acquire_committed(struct mount *m, struct call *c)
 }
 
 static void
-unlock_committed(struct mount *m, struct call *c)
+record_freed(struct mount *m, struct call *c)
 {
 	struct handle *h = c->handle;
 	struct mount_lock *l = lock_find(h->inode, LOCK_RECORD, c->event.lock_owner);
@@ -135,7 +252,7 @@ static void
 setlk_entered(struct mount *m, struct call *c)
 {
 	event_watch_seen(c->handle);
-	commit(m, c, c->mode == LOCK_NONE ? unlock_committed : acquire_committed);
+	commit(m, c, c->mode == LOCK_NONE ? record_freed : record_committed);
 }
 
 static void
@@ -230,4 +347,31 @@ record_lock_get(struct mount *m, struct call *c)
 		op.get_lock.node = c->handle->inode->ino;
 		call_ask(m, c, &op, getlk_heard);
 	}
+}
+
+/* ---- the lock of the attribute ---- */
+
+/* The lock that is set through the attribute user.ls.lock, for directories and scripts: neither has
+ * an open file that could own a lock. Its owner is this mount's session and the local user. */
+
+void
+attribute_lock_set(struct mount *m, struct call *c, enum lock_mode mode)
+{
+	struct mount_lock *l;
+
+	c->mode = mode;
+	c->event.wait = false;
+	c->event.fh = 0;
+	if (mode != LOCK_NONE) {
+		lock_refer(c, lock_get(m, c->inode, LOCK_ATTRIBUTE, c->event.uid));
+		lock_acquire(m, c);
+		return;
+	}
+	l = lock_find(c->inode, LOCK_ATTRIBUTE, c->event.uid);
+	if (l == NULL) {
+		call_status(m, c, 0);
+		return;
+	}
+	lock_refer(c, l);
+	lock_unlock(m, c);
 }
