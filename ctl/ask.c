@@ -263,10 +263,13 @@ take_status(struct asking *a, int i, const struct message *m)
 {
 	struct answer *answer = &((struct answer *)a->user)[i];
 	struct cursor rest = cursor_of(m->status_reply.progress.packed);
+	struct cursor links = cursor_of(m->status_reply.links.packed);
 	struct progress p;
+	struct peer_link l;
 
 	answer->status = m->status_reply;
 	answer->status.progress = answer->status.limits = (struct wire_list){{NULL, 0}, 0};
+	answer->status.links = answer->status.limits;
 	answer->heard = true;
 	answer->ahead_ms = (m->status_reply.wall_ns - clock_wall_ns()) / 1000000;
 	take_limits(answer, &m->status_reply.limits);
@@ -278,6 +281,8 @@ take_status(struct asking *a, int i, const struct message *m)
 		    .applied = p.applied,
 		    .heard_ms = p.heard_ms,
 		};
+	while (answer->links_n < LIMIT_REPLICAS && wire_next_peer_link(&links, &l))
+		answer->links[answer->links_n++] = (struct answer_link){l.id, l.down_ms};
 	return false;
 }
 

@@ -16,6 +16,12 @@ struct answer_progress {
 	int64_t heard_ms; /* -1: never */
 };
 
+/* A replica's connection to another one. */
+struct answer_link {
+	uint8_t id;
+	int64_t down_ms; /* without one for so long; -1: it is up */
+};
+
 /* A limit as a replica tells it. */
 struct answer_limit {
 	char name[32], unit[16];
@@ -32,6 +38,8 @@ struct answer {
 	struct msg_status_reply status; /* without its lists, which are: */
 	struct answer_progress progress[LIMIT_REPLICAS];
 	int progress_n;
+	struct answer_link links[LIMIT_REPLICAS];
+	int links_n;
 	struct answer_limit limits[LIMIT_LIMITS];
 	int limits_n;
 };

@@ -1,8 +1,6 @@
 #include "ctl/cell_admin.h"
 
-#include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include "cell/base/mono.h"
@@ -10,6 +8,7 @@
 #include "cell/config/identity.h"
 #include "cell/sys/clock.h"
 #include "cell/sys/log.h"
+#include "cell/wire/codec.h"
 #include "ctl/ask.h"
 #include "ctl/cell.h"
 
@@ -60,6 +59,8 @@ struct reply {
 	enum rc rc;
 	uint64_t id;
 	char why[LIMIT_WHY + 1];
+	void (*naming)(void *user, const char *file); /* NULL: nobody asks for ACL files */
+	void *user;
 };
 
 static void
@@ -67,10 +68,18 @@ on_reply(void *user, const struct message *m)
 {
 	struct reply *r = user;
 	const struct bytes why = m->operated.why;
+	struct cursor rest = cursor_of(m->operated.naming.packed);
+	char name[LIMIT_NAME + 1];
+	struct acl_file file;
 
 	r->rc = m->operated.rc;
 	r->id = m->operated.id;
 	snprintf(r->why, sizeof r->why, "%.*s", (int)why.len, (const char *)why.data);
+	while (r->naming != NULL && wire_next_acl_file(&rest, &file)) {
+		snprintf(name, sizeof name, "%.*s", (int)file.name.len,
+		         (const char *)file.name.data);
+		r->naming(r->user, name);
+	}
 }
 
 /* Repeats the question while another change of the membership is under way. */
@@ -89,32 +98,46 @@ ask_until_free(const struct cell_admin *o, const struct message *question, struc
 	return false;
 }
 
-enum cell_admin_result
-cell_admin_send(const struct cell_admin *o, const struct msg_operate *what, uint64_t *id)
+static enum cell_admin_result
+send_command(const struct cell_admin *o, const struct msg_operate *what, struct reply *reply)
 {
 	const struct message question = {.code = MSG_operate, .operate = *what};
-	struct reply reply = {.rc = RC_IO};
 
-	if (!ask_until_free(o, &question, &reply))
+	reply->rc = RC_IO;
+	if (!ask_until_free(o, &question, reply))
 		return CELL_ADMIN_UNKNOWN;
-	if (reply.rc != RC_OK) {
-		log_error("refused: %s", reply.why[0] != '\0' ? reply.why : rc_text(reply.rc));
+	if (reply->rc != RC_OK) {
+		log_error("refused: %s", reply->why[0] != '\0' ? reply->why : rc_text(reply->rc));
 		return CELL_ADMIN_REFUSED;
 	}
-	if (id != NULL)
-		*id = reply.id;
 	return CELL_ADMIN_DONE;
 }
 
-uint64_t
-cell_admin_number(const char *text, uint64_t max)
+enum cell_admin_result
+cell_admin_send(const struct cell_admin *o, const struct msg_operate *what, uint64_t *id)
 {
-	unsigned long long number;
-	char *end;
+	struct reply reply = {0};
+	const enum cell_admin_result result = send_command(o, what, &reply);
 
-	if (text[0] < '0' || text[0] > '9')
-		return 0;
-	errno = 0;
-	number = strtoull(text, &end, 10);
-	return *end != '\0' || errno != 0 || number > max ? 0 : number;
+	if (id != NULL && result == CELL_ADMIN_DONE)
+		*id = reply.id;
+	return result;
+}
+
+enum cell_admin_result
+cell_admin_send_principal(const struct cell_admin *o, const struct msg_operate *what,
+                          void (*naming)(void *user, const char *file), void *user)
+{
+	return send_command(o, what, &(struct reply){.naming = naming, .user = user});
+}
+
+int
+cell_admin_run(const struct ctl *ctl, const struct msg_operate *what)
+{
+	struct cell_admin o;
+	const bool done =
+	    cell_admin_begin(ctl, &o) && cell_admin_send(&o, what, NULL) == CELL_ADMIN_DONE;
+
+	cell_admin_end(&o);
+	return done ? CTL_OK : CTL_FAILED;
 }

@@ -33,8 +33,14 @@ enum cell_admin_result {
 /* Sends the command to the master; *id, unless `id` is NULL, gets the number in its answer. */
 enum cell_admin_result cell_admin_send(const struct cell_admin *o, const struct msg_operate *what,
                                        uint64_t *id);
+/* The same for a command on a principal: calls `naming` with the name of each ACL file that names
+ * it then. */
+enum cell_admin_result cell_admin_send_principal(const struct cell_admin *o,
+                                                 const struct msg_operate *what,
+                                                 void (*naming)(void *user, const char *file),
+                                                 void *user);
 
-/* Parses a decimal number from 1 to `max`; 0 when the text is none. */
-uint64_t cell_admin_number(const char *text, uint64_t max);
+/* Begins, sends the command and ends. Returns an exit code. */
+int cell_admin_run(const struct ctl *ctl, const struct msg_operate *what);
 
 #endif

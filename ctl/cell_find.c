@@ -1,4 +1,5 @@
 /* Finds the cell file and the key that a command uses. */
+#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -87,13 +88,55 @@ cell_find(const struct ctl *ctl, char path[PATH_MAX], struct cell_file *cell_fil
 	return true;
 }
 
+/* ---- in the directory of `up` ---- */
+
+/* The first file of the directory that is a cell file, by the order of names. */
+static bool
+any_cell_file(const char *directory, char path[PATH_MAX])
+{
+	static struct cell_file cell_file;
+	struct dirent **entries = NULL;
+	const int n = scandir(directory, &entries, NULL, alphasort);
+	bool found = false;
+	char why[512];
+
+	for (int i = 0; i < n; i++) {
+		const char *dot = strrchr(entries[i]->d_name, '.');
+
+		if (!found && dot && strcmp(dot, ".conf") == 0) {
+			snprintf(path, PATH_MAX, "%.*s/%s", PATH_MAX - 300, directory,
+			         entries[i]->d_name);
+			found = cell_file_read(path, &cell_file, why, sizeof why);
+		}
+		free(entries[i]);
+	}
+	free(entries);
+	return found;
+}
+
+int
+cell_in_directory(const char *directory, const char *cell, char path[PATH_MAX],
+                  struct cell_file *cell_file)
+{
+	snprintf(path, PATH_MAX, "%.*s/%s.conf", PATH_MAX - 128, directory, cell ? cell : "cell");
+	if (access(path, F_OK) < 0 && !any_cell_file(directory, path))
+		return 0;
+	if (!cell_read(path, cell_file))
+		return -1;
+	if (!cell || strcmp(cell, cell_file->name) == 0)
+		return 1;
+	log_error("%s: holds the cell %s, not %s", directory, cell_file->name, cell);
+	return -1;
+}
+
 /* ---- the key ---- */
 
+/* A key that this user may not read, as the machine's that is root's, is nobody's default. */
 static bool
 key_there(char path[PATH_MAX], const char *directory, int directory_len, const char *name)
 {
 	return snprintf(path, PATH_MAX, "%.*s/%s", directory_len, directory, name) < PATH_MAX &&
-	       access(path, F_OK) == 0;
+	       access(path, R_OK) == 0;
 }
 
 /* The directory in which a cell was made holds admin.key beside the cell file. */

@@ -1,4 +1,4 @@
-/* The files of a new cell, all of them or none. */
+/* The files of a new cell, all of them or none, and the addresses that they name. */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -11,6 +11,7 @@
 #include "cell/config/key_file.h"
 #include "cell/sys/log.h"
 #include "ctl/cell.h"
+#include "ctl/output.h"
 
 /* The files and directories of a cell: at most five in and with each data directory, two files
  * beside these directories, and the directory that holds all. */
@@ -213,4 +214,60 @@ cell_make(const char *directory, struct cell_file *cell_file, const struct cell_
 		free(m.made[i]);
 	explicit_bzero(&m, sizeof m);
 	return ok;
+}
+
+void
+cell_print_made(const char *directory, const struct cell_file *cell_file)
+{
+	char path[PATH_MAX];
+
+	if (cell_file_is_standalone(cell_file)) {
+		line_print("%-24s data directory of the cell: lsfs --standalone, or lsctl up --dir",
+		           directory);
+		return;
+	}
+	snprintf(path, sizeof path, "%s/%s.conf", directory, cell_file->name);
+	line_print("%-24s the cell file: the same for every replica and client", path);
+	for (int i = 0; i < cell_file->replicas_n; i++) {
+		snprintf(path, sizeof path, "%s/%d", directory, cell_file->replicas[i].id);
+		line_print("%-24s data directory of the replica at %s", path,
+		           cell_file->replicas[i].address);
+	}
+	snprintf(path, sizeof path, "%s/admin.key", directory);
+	line_print("%-24s the key of principal admin: keep it secret", path);
+}
+
+/* ---- addresses ---- */
+
+bool
+addresses_take(void *to, const char *text)
+{
+	struct addresses *a = to;
+	const char *why = !cell_file_address_valid(text) ? "not HOST:PORT"
+	                  : a->n == LIMIT_REPLICAS       ? "more than 7 replicas"
+	                                                 : NULL;
+
+	for (int i = 0; i < a->n; i++)
+		if (strcmp(a->list[i], text) == 0)
+			why = "given twice";
+	if (why != NULL)
+		ctl_usage(text, why);
+	else
+		a->list[a->n++] = text;
+	return why == NULL;
+}
+
+void
+addresses_to_cell_file(const struct addresses *a, struct cell_file *cell_file)
+{
+	cell_file->replicas_n = a->n > 0 ? a->n : 1;
+	for (int i = 0; i < cell_file->replicas_n; i++) {
+		struct cell_file_replica *r = &cell_file->replicas[i];
+
+		r->id = (uint8_t)(i + 1);
+		r->role = MEMBER_VOTER;
+		snprintf(r->address, sizeof r->address, "%s", a->n > 0 ? a->list[i] : "");
+	}
+	if (a->n > 0 && a->n % 2 == 0)
+		log_warn("%d replicas outlive no more failures than %d do", a->n, a->n - 1);
 }

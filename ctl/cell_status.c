@@ -1,7 +1,7 @@
+/* status: shows the state of a cell, how near its limits are, or a verdict for a monitor. */
 #include "ctl/cell_status.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,26 +12,26 @@
 #include "cell/sys/log.h"
 #include "cell/sys/mountinfo.h"
 #include "ctl/cell.h"
+#include "ctl/doctor.h"
+#include "ctl/findings.h"
 #include "ctl/health.h"
-#include "ctl/limits.h"
+#include "ctl/lock_list.h"
+#include "ctl/mount_text.h"
+#include "ctl/output.h"
 
-enum { STATUS_SIZE = 64 * 1024, USAGE_PATIENCE_S = 2 };
+enum { USAGE_PATIENCE_S = 2 };
 
 /* ---- gathering, into one JSON object whose order is the printing order ---- */
 
-/* The values of these keys are names, which stay strings even if they look like a number. */
-static bool
-is_name(const char *key)
-{
-	return !strcmp(key, "cell") || !strcmp(key, "principal") || !strcmp(key, "version");
-}
-
+/* Some values are names, which stay strings even if they look like a number. */
 static json_t *
 value_of(const char *key, const char *text)
 {
 	const size_t n = strlen(text), digits = strspn(text, "0123456789");
+	const bool is_name =
+	    !strcmp(key, "cell") || !strcmp(key, "principal") || !strcmp(key, "version");
 
-	if (is_name(key) || digits == 0 || n >= 19)
+	if (is_name || digits == 0 || n >= 19)
 		return json_string(text);
 	if (digits == n)
 		return json_integer(atoll(text));
@@ -40,41 +40,19 @@ value_of(const char *key, const char *text)
 	return json_string(text);
 }
 
-/* Adds a line "key value" or "key: value"; a number becomes a JSON number. */
+/* Adds each line "key value" or "key: value"; a number becomes a JSON number. */
 static void
-add_line(json_t *to, char *line)
+add_status(json_t *to, char *text)
 {
-	size_t n = strcspn(line, ": \t");
-	char *value = line + n;
+	for (char *line, *rest = text; (line = strsep(&rest, "\n"));) {
+		char *value = line + strcspn(line, ": \t");
 
-	if (n == 0 || *value == '\0')
-		return;
-	*value++ = '\0';
-	value += strspn(value, ": \t");
-	json_object_set_new(to, line, value_of(line, value));
-}
-
-static bool
-add_status(json_t *to, const char *mountpoint)
-{
-	static char path[PATH_MAX + 16], text[STATUS_SIZE];
-	int fd;
-	ssize_t n;
-
-	snprintf(path, sizeof path, "%s/.cell/status", mountpoint);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
-	if (n < 0) {
-		log_error("%s: %s", path, strerror(errno));
-		if (fd >= 0)
-			close(fd);
-		return false;
+		if (value == line || *value == '\0')
+			continue;
+		*value++ = '\0';
+		value += strspn(value, ": \t");
+		json_object_set_new(to, line, value_of(line, value));
 	}
-	close(fd);
-	text[n] = '\0';
-	for (char *line, *rest = text; (line = strsep(&rest, "\n"));)
-		add_line(to, line);
-	return true;
 }
 
 static void
@@ -126,76 +104,112 @@ add_usage(json_t *to, const char *mountpoint)
 	return true;
 }
 
-static bool
-is_safe(const json_t *all)
+static json_t *
+problems_of(json_t *all)
 {
-	const char *state = json_string_value(json_object_get(all, "state"));
-
-	return state && !strcmp(state, "safe");
+	return json_object_get(all, "problems");
 }
 
+/* The mount's part. Usage is known to the cell only: in jeopardy the mount can't tell it. NULL
+ * after an error message. */
 static json_t *
 gather_mount(const struct run_record *r)
 {
-	json_t *all = json_object();
+	json_t *all = json_object(), *findings = json_array();
+	char text[MOUNT_TEXT_SIZE + 1];
+	const int error = mount_text(r->mountpoint, text);
 
 	json_object_set_new(all, "cell", json_string(r->cell));
 	json_object_set_new(all, "mountpoint", json_string(r->mountpoint));
 	json_object_set_new(all, "source", json_string(r->source));
 	json_object_set_new(all, "pid", json_integer(r->pid));
-	/* Usage is known to the cell only: in jeopardy the mount can't tell it. */
-	if (add_status(all, r->mountpoint) && (!is_safe(all) || add_usage(all, r->mountpoint)))
+	mount_text_findings(findings, r->mountpoint, error, text);
+	if (error == 0)
+		add_status(all, text);
+	json_object_set_new(all, "problems", findings);
+	if (json_array_size(findings) > 0 || add_usage(all, r->mountpoint))
 		return all;
 	json_decref(all);
 	return NULL;
 }
 
-/* NULL after an error message. */
+/* The cell's part, of its replicas; NULL after an error message. */
 static json_t *
-gather_replicas(const struct ctl *ctl, const char *file, struct cell_file *cell_file)
+gather_replicas(const struct ctl *ctl, const char *file, const struct cell_file *given,
+                bool thorough)
 {
+	struct cell_file members = *given;
 	struct answer answers[LIMIT_REPLICAS];
 	struct noise_pair key;
 	json_t *all = NULL;
 
-	if (cell_key(ctl, file, &key) && ask_members(cell_file, &key) &&
-	    ask_replicas(cell_file, &key, answers))
-		all = health_json(cell_file, answers);
+	if (cell_key(ctl, file, &key) && ask_members(&members, &key) &&
+	    ask_replicas(&members, &key, answers))
+		all = health_json(&members, answers);
+	if (all && thorough)
+		doctor_cell_file(problems_of(all), file, given, &members, &key);
 	explicit_bzero(&key, sizeof key);
 	return all;
 }
 
+/* The replicas' answers about the master are newer than the mount's. */
+static void
+add_replicas(json_t *all, json_t *replicas)
+{
+	json_array_extend(problems_of(all), problems_of(replicas));
+	json_object_del(all, "master");
+	json_object_update_missing(all, replicas);
+	json_decref(replicas);
+}
+
+/* As the mount tells: a cell in one process, or one whose replicas are not asked for lack of a
+ * key. */
+static void
+add_master_of_mount(json_t *all)
+{
+	const json_t *master = json_object_get(all, "master");
+
+	json_object_set_new(all, "limits", limits_of_mount(all));
+	health_add_limits(problems_of(all), json_object_get(all, "limits"));
+	if (json_array_size(problems_of(all)) == 0 && json_integer_value(master) == 0)
+		finding_add(problems_of(all), FINDING_no_master,
+		            json_string_value(json_object_get(all, "cell")));
+}
+
 static json_t *
-of_mount(const struct ctl *ctl, const struct run_record *record)
+of_mount(const struct ctl *ctl, const struct run_record *record, bool thorough)
 {
 	static struct cell_file cell_file;
+	struct ctl as = *ctl;
 	char file[PATH_MAX], why[512];
 	json_t *all = gather_mount(record), *replicas = NULL;
 
 	if (!all)
 		return NULL;
+	if (!as.key && record->key[0] != '\0')
+		as.key = record->key;
 	cell_file_of_mount(record, file);
 	if (cell_file_read(file, &cell_file, why, sizeof why) &&
-	    !cell_file_is_standalone(&cell_file) && cell_has_key(ctl, file))
-		replicas = gather_replicas(ctl, file, &cell_file);
-	if (replicas) {
-		/* The replicas' answers about the master are newer than the mount's. */
-		json_object_del(all, "master");
-		json_object_update_missing(all, replicas);
-		json_decref(replicas);
-	} else {
-		json_object_set_new(all, "limits", limits_of_mount(all));
-	}
+	    !cell_file_is_standalone(&cell_file) && cell_has_key(&as, file))
+		replicas = gather_replicas(&as, file, &cell_file, thorough);
+	if (replicas)
+		add_replicas(all, replicas);
+	else
+		add_master_of_mount(all);
+	if (thorough && as.key)
+		doctor_key(problems_of(all), as.key);
 	return all;
 }
 
 /* The cell in one process whose data directory holds `file`. */
 static json_t *
-of_standalone(const struct ctl *ctl, const char *file)
+of_standalone(const struct ctl *ctl, const char *file, const struct cell_file *cell_file,
+              bool thorough)
 {
 	static struct run_record record;
 	const char *slash = strrchr(file, '/');
 	char directory[PATH_MAX], canonical[PATH_MAX];
+	json_t *all, *findings;
 	bool alive = false;
 
 	snprintf(directory, sizeof directory, "%s", file);
@@ -205,62 +219,175 @@ of_standalone(const struct ctl *ctl, const char *file)
 		strcpy(directory, ".");
 	if (mountinfo_canonical(directory, canonical) == 0 &&
 	    place_find_by_source(canonical, &record, &alive) && alive)
-		return of_mount(ctl, &record);
-	log_error("%s: a cell in one process that is not mounted: start it with lsctl up",
-	          directory);
-	return NULL;
+		return of_mount(ctl, &record, thorough);
+	all = json_object();
+	findings = json_array();
+	finding_add(findings, FINDING_not_running, directory);
+	json_object_set_new(all, "cell", json_string(cell_file->name));
+	json_object_set_new(all, "master", json_null());
+	json_object_set_new(all, "limits", json_array());
+	json_object_set_new(all, "problems", findings);
+	return all;
 }
 
 json_t *
-cell_status(const struct ctl *ctl, const char *path)
+cell_status(const struct ctl *ctl, const char *path, bool thorough)
 {
 	static struct run_record record;
 	static struct cell_file cell_file;
 	char file[PATH_MAX];
+	json_t *all;
 
 	if (path || (!ctl->cell && place_mounted_cells(NULL, &record) > 0))
-		return place_find_mount(path, NULL, &record) ? of_mount(ctl, &record) : NULL;
+		return place_find_mount(path, NULL, &record) ? of_mount(ctl, &record, thorough)
+		                                             : NULL;
 	if (!cell_find(ctl, file, &cell_file))
 		return NULL;
 	if (cell_file_is_standalone(&cell_file))
-		return of_standalone(ctl, file);
-	return gather_replicas(ctl, file, &cell_file);
-}
-
-static bool
-has_master(const json_t *all)
-{
-	json_t *master = json_object_get(all, "master");
-
-	return master && !json_is_null(master) &&
-	       !(json_is_integer(master) && json_integer_value(master) == 0);
+		return of_standalone(ctl, file, &cell_file, thorough);
+	all = gather_replicas(ctl, file, &cell_file, thorough);
+	if (all && thorough) {
+		doctor_keys(problems_of(all), ctl);
+		doctor_fstab(problems_of(all), NULL, file);
+	}
+	return all;
 }
 
 bool
 cell_status_is_good(const json_t *all)
 {
-	bool mounted = json_object_get(all, "mountpoint") != NULL;
-
-	return has_master(all) && (!mounted || is_safe(all));
+	return findings_worst(json_object_get(all, "problems")) < SEVERITY_DOWN;
 }
 
 void
 cell_status_print(json_t *all)
 {
-	const char *key;
-	json_t *value;
-
-	json_object_foreach(all, key, value)
-	{
-		if (json_is_integer(value))
-			printf("%-12s %" JSON_INTEGER_FORMAT "\n", key, json_integer_value(value));
-		else if (json_is_real(value))
-			printf("%-12s %.3f\n", key, json_real_value(value));
-		else if (json_is_string(value))
-			printf("%-12s %s\n", key, json_string_value(value));
-		else if (json_is_null(value))
-			printf("%-12s none\n", key);
-	}
+	table_print_values(all);
 	if (json_object_get(all, "replicas"))
 		health_print(all);
+	if (json_array_size(problems_of(all)) > 0)
+		putchar('\n');
+	findings_print(problems_of(all), SEVERITY_WARNING, "problem     ", false);
 }
+
+/* ---- the command ---- */
+
+enum { CHECK_GOOD, CHECK_DEGRADED, CHECK_DOWN, CHECK_UNKNOWN = CTL_UNKNOWN };
+
+static int
+show_state(const struct ctl *ctl, json_t *status)
+{
+	if (ctl->json)
+		json_text_print(status);
+	else
+		cell_status_print(status);
+	return cell_status_is_good(status) ? CTL_OK : CTL_FAILED;
+}
+
+/* The locks are not asked for without a master, because that would wait for one. */
+static int
+show_limits(const struct ctl *ctl, const char *path, const json_t *status)
+{
+	json_t *all = json_object_get(status, "limits");
+	const bool good = cell_status_is_good(status);
+	json_t *locks = good ? lock_list(ctl, path) : NULL;
+
+	if (locks != NULL)
+		limits_add_locks(all, locks);
+	if (ctl->json)
+		json_text_print(all);
+	else
+		limits_print(all);
+	json_decref(locks);
+	return good && locks == NULL ? CTL_FAILED : CTL_OK;
+}
+
+/* Nothing could be learned: the cell is down all the same if its mount is dead or missing. */
+static void
+look_for_mounts(json_t *findings, const struct ctl *ctl, const char *path)
+{
+	char canonical[PATH_MAX];
+	json_t *cells;
+	int n;
+
+	if (path ? mountinfo_canonical(path, canonical) < 0 : ctl->cell != NULL)
+		return;
+	cells = json_object();
+	n = doctor_mounts(findings, path ? canonical : NULL, cells);
+	n += doctor_fstab(findings, path ? canonical : NULL, NULL);
+	if (path && n == 0 && access(path, F_OK) == 0)
+		finding_add(findings, FINDING_bare, path);
+	json_decref(cells);
+}
+
+static int
+show_verdict(const struct ctl *ctl, const char *path)
+{
+	static const char *const names[] = {
+	    [CHECK_GOOD] = "good",
+	    [CHECK_DEGRADED] = "degraded",
+	    [CHECK_DOWN] = "down",
+	    [CHECK_UNKNOWN] = "unknown",
+	};
+	json_t *status = cell_status(ctl, path, true), *all = json_object();
+	json_t *findings = status ? json_incref(json_object_get(status, "problems")) : json_array();
+	char prefix[16];
+	int worst, verdict;
+
+	if (!status)
+		look_for_mounts(findings, ctl, path);
+	worst = findings_worst(findings);
+	if (!status)
+		verdict = worst >= SEVERITY_DEGRADED ? CHECK_DOWN : CHECK_UNKNOWN;
+	else
+		verdict = worst < SEVERITY_DEGRADED    ? CHECK_GOOD
+		          : worst == SEVERITY_DEGRADED ? CHECK_DEGRADED
+		                                       : CHECK_DOWN;
+	json_object_set_new(all, "verdict", json_string(names[verdict]));
+	json_object_set_new(all, "reasons", findings);
+	snprintf(prefix, sizeof prefix, "%s:", names[verdict]);
+	if (ctl->json)
+		json_text_print(all);
+	else if (verdict == CHECK_GOOD || verdict == CHECK_UNKNOWN)
+		puts(names[verdict]);
+	else
+		findings_print(findings, SEVERITY_DEGRADED, prefix, false);
+	json_decref(all);
+	json_decref(status);
+	return verdict;
+}
+
+static bool check, limits;
+
+static int
+run(const struct ctl *ctl, int argc, char **argv)
+{
+	json_t *all;
+	int code;
+
+	(void)argc;
+	if (check && limits)
+		return ctl_usage("--check and --limits", "one of them");
+	if (check)
+		return show_verdict(ctl, argv[0]);
+	all = cell_status(ctl, argv[0], false);
+	if (all == NULL)
+		return CTL_FAILED;
+	code = limits ? show_limits(ctl, argv[0], all) : show_state(ctl, all);
+	json_decref(all);
+	return code;
+}
+
+static const struct ctl_option options[] = {
+    {"check", .to = &check},
+    {"limits", .to = &limits},
+    {0},
+};
+
+const struct ctl_command status_command = {
+    "status",
+    "shows the state of a cell and its replicas; exit 1 if it has no master. --check: exit 0 good,"
+    " 1 degraded, 2 down, 3 not known",
+    {{.words = {"[PATH]"}, .run = run}},
+    options,
+};

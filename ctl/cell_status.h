@@ -7,9 +7,12 @@
 #include "ctl/ctl.h"
 
 /* The state of the cell that is mounted at `path`, or of that of --cell, or of the only one
- * mounted; the caller owns it. NULL after an error message. */
-json_t *cell_status(const struct ctl *ctl, const char *path);
-/* True if the cell has a master and, if it is mounted, the session of the mount is safe. */
+ * mounted; the caller owns it. Its `problems` are the findings about the cell and the mount; if
+ * `thorough`, also about the files and keys by which this machine knows the cell. NULL after an
+ * error message. */
+json_t *cell_status(const struct ctl *ctl, const char *path, bool thorough);
+/* True if the cell has a master and, if it is mounted, the session of the mount is safe: nothing
+ * found is as severe as that. */
 bool cell_status_is_good(const json_t *status);
 /* Prints it: a line for each value, a table of the replicas, then the problems. */
 void cell_status_print(json_t *status);

@@ -13,12 +13,114 @@
 #include "cell/base/memory.h"
 #include "cell/sys/log.h"
 #include "cell/sys/mountinfo.h"
-#include "ctl/descendants.h"
+#include "cell/sys/process.h"
 
 enum {
 	STOP_EVERY_MS = 10, /* pause between two looks for processes that are not stopped yet */
 	STOP_ROUNDS = 50,
 };
+
+/* ---- descendants ---- */
+
+struct process {
+	pid_t pid;
+	struct proc_status status;
+	bool ours;
+};
+
+struct table {
+	struct process *list;
+	size_t n, room;
+};
+
+static void
+table_read(struct table *t)
+{
+	DIR *d = opendir("/proc");
+	struct dirent *entry;
+
+	while (d && (entry = readdir(d))) {
+		struct process p = {.pid = (pid_t)atoi(entry->d_name)};
+
+		if (!proc_file_status(p.pid, &p.status))
+			continue;
+		ARRAY_ROOM(t->list, t->n, t->room);
+		t->list[t->n++] = p;
+	}
+	if (d)
+		closedir(d);
+}
+
+static int
+compare(const void *a, const void *b)
+{
+	pid_t x = ((const struct process *)a)->pid, y = ((const struct process *)b)->pid;
+
+	return (x > y) - (x < y);
+}
+
+static bool
+is_ours(const struct table *t, pid_t pid)
+{
+	const struct process key = {.pid = pid}, *found;
+
+	if (pid == getpid())
+		return true;
+	found = t->n ? bsearch(&key, t->list, t->n, sizeof key, compare) : NULL;
+	return found && found->ours;
+}
+
+/* Marks all descendants. A child may precede its parent in the table, so the pass is repeated until
+ * it finds no further one. */
+static void
+mark_ours(struct table *t)
+{
+	if (t->n)
+		qsort(t->list, t->n, sizeof *t->list, compare);
+	for (bool more = true; more;) {
+		more = false;
+		for (size_t i = 0; i < t->n; i++) {
+			struct process *p = &t->list[i];
+
+			if (!p->ours && is_ours(t, p->status.parent))
+				more = p->ours = true;
+		}
+	}
+}
+
+struct descendant *
+descendants_list(pid_t spared, size_t *n)
+{
+	struct descendant *list = NULL;
+	struct table t = {0};
+	size_t room = 0;
+
+	*n = 0;
+	table_read(&t);
+	mark_ours(&t);
+	for (size_t i = 0; i < t.n; i++) {
+		const struct process *p = &t.list[i];
+
+		if (!p->ours || p->status.ended || p->pid == spared)
+			continue;
+		ARRAY_ROOM(list, *n, room);
+		list[(*n)++] = (struct descendant){.pid = p->pid, .stopped = p->status.stopped};
+	}
+	free(t.list);
+	return list;
+}
+
+int
+descendants_signal(int number, pid_t spared)
+{
+	size_t n;
+	struct descendant *list = descendants_list(spared, &n);
+
+	for (size_t i = 0; i < n; i++)
+		kill(list[i].pid, number);
+	free(list);
+	return (int)n;
+}
 
 /* ---- the cgroup ---- */
 
@@ -37,6 +139,26 @@ cgroup_write(const char *cgroup, const char *file, const char *text)
 	written = write(fd, text, strlen(text)) == (ssize_t)strlen(text);
 	close(fd);
 	return written;
+}
+
+/* First one by one: a mount sees that such a signal has ended a process, and commits nothing of
+ * what it had half written; of cgroup.kill it sees nothing. That ends those that have just
+ * started. */
+static void
+cgroup_kill(const char *cgroup)
+{
+	char path[PATH_MAX + 64], line[64];
+	FILE *f;
+	long pid;
+
+	snprintf(path, sizeof path, "%s/cgroup.procs", cgroup);
+	f = fopen(path, "re");
+	while (f && fgets(line, sizeof line, f))
+		if ((pid = atol(line)) > 0) /* 0: not of our pid namespace */
+			kill((pid_t)pid, SIGKILL);
+	if (f)
+		fclose(f);
+	cgroup_write(cgroup, "cgroup.kill", "1");
 }
 
 /* The path of a process's cgroup below the mount of all cgroups: "" is the root. */
@@ -182,7 +304,7 @@ static void __attribute__((noreturn)) guard_run(const char *cgroup, int told)
 	for (size_t i = 0; i < n; i++)
 		kill(stopped[i], SIGKILL);
 	if (cgroup[0])
-		cgroup_write(cgroup, "cgroup.kill", "1");
+		cgroup_kill(cgroup);
 	_exit(0);
 }
 
@@ -306,7 +428,7 @@ command_group_kill(struct command_group *g, pid_t spared)
 {
 	guard_leave(g);
 	if (g->cgroup[0])
-		cgroup_write(g->cgroup, "cgroup.kill", "1");
+		cgroup_kill(g->cgroup);
 	return descendants_signal(SIGKILL, spared);
 }
 

@@ -39,4 +39,21 @@ void command_group_thaw(struct command_group *g);
 /* Thaws the group and removes it; its living processes go on outside of it. */
 void command_group_remove(struct command_group *g);
 
+/* ---- the descendants of the calling process; those of a subreaper (prctl(2)) include processes
+ * whose own parents have ended ---- */
+
+struct descendant {
+	pid_t pid;
+	bool stopped; /* by a signal */
+};
+
+/* All living descendants of the calling process but `spared`: an array of *n, owned by the caller;
+ * NULL when there are none. A process that is started meanwhile may be missed. */
+struct descendant *descendants_list(pid_t spared, size_t *n);
+
+/* Sends the signal `number` to every living descendant of the calling process but `spared`; returns
+ * their number. A process that is started meanwhile may be missed: call it again until it returns
+ * 0. */
+int descendants_signal(int number, pid_t spared);
+
 #endif

@@ -8,7 +8,7 @@
 #include <unistd.h>
 #include "cell/base/must.h"
 #include "cell/net/transport.h"
-#include "cell/server/state_fetch.h"
+#include "cell/copy/state_fetch.h"
 #include "cell/sys/clock.h"
 #include "cell/sys/file.h"
 #include "cell/sys/log.h"

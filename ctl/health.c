@@ -1,10 +1,19 @@
 #include "ctl/health.h"
 
-#include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
-#include "ctl/limits.h"
-#include "ctl/utc.h"
+#include "cell/wire/condition.h"
+#include "ctl/findings.h"
+#include "ctl/output.h"
+
+enum {
+	NEAR_PERCENT = 90,
+	DISK_NEAR_PERCENT = 95,
+	DOWN_MS = 3000,  /* a connection that is lost is made again at once */
+	HEARD_MS = 2000, /* the master has heard of a replica that works since then */
+	CLOCK_MS = 2000, /* an answer under way makes a clock seem late by at most that much */
+};
 
 static const char *const roles[] = {
     [REPLICA_FOLLOWER] = "follower",
@@ -13,63 +22,167 @@ static const char *const roles[] = {
     [REPLICA_MASTER] = "master",
 };
 
-static const char *const conditions[] = {
-    [CONDITION_VOTING] = "voting",       [CONDITION_JOINING] = "joining",
-    [CONDITION_REPAIRING] = "repairing", [CONDITION_LEARNER] = "learner",
-    [CONDITION_LOST] = "lost",           [CONDITION_EXPELLED] = "expelled",
-    [CONDITION_ALONE] = "alone",         [CONDITION_OUTDATED] = "outdated",
-};
+enum { ROLES = sizeof roles / sizeof roles[0] };
 
-static const char *
-condition_name(unsigned condition)
+/* ---- limits ---- */
+
+static void
+add_limit(json_t *limits, const char *name, const char *of, const char *unit, uint64_t used,
+          uint64_t most)
 {
-	return condition < sizeof conditions / sizeof conditions[0] ? conditions[condition]
-	                                                            : "unknown";
+	json_t *one = json_object();
+
+	json_object_set_new(one, "limit", json_string(name));
+	json_object_set_new(one, "of", json_string(of));
+	json_object_set_new(one, "unit", json_string(unit));
+	json_object_set_new(one, "used", json_number(used));
+	json_object_set_new(one, "most", json_number(most));
+	json_array_append_new(limits, one);
 }
 
-static const char *
-role_name(unsigned role)
+static void
+add_rows(json_t *limits, const struct answer *a, enum limit_owner owner, const char *of)
 {
-	return role < sizeof roles / sizeof roles[0] ? roles[role] : "unknown";
+	for (int i = 0; a->heard && i < a->limits_n; i++) {
+		const struct answer_limit *l = &a->limits[i];
+
+		if (l->owner == owner)
+			add_limit(limits, l->name, of, l->unit, l->used, l->most);
+	}
 }
 
-static json_t *
-number(uint64_t n)
+/* Only the master tells them. */
+static void
+add_principals(json_t *limits, const struct answer *a)
 {
-	return json_integer((json_int_t)n);
+	char of[LIMIT_PRINCIPAL + 16];
+
+	for (int i = 0; i < a->limits_n; i++) {
+		const struct answer_limit *l = &a->limits[i];
+
+		if (l->owner != LIMIT_OF_PRINCIPAL)
+			continue;
+		snprintf(of, sizeof of, "%s%s",
+		         l->principal[0] != '\0' ? "principal " : "any principal", l->principal);
+		add_limit(limits, l->name, of, l->unit, l->used, l->most);
+	}
 }
 
-static json_t *
-hexadecimal(uint64_t n)
+static int
+newest(const struct cell_file *cell_file, const struct answer *answers)
 {
-	char text[20];
+	int best = answers_master(answers, cell_file->replicas_n);
 
-	snprintf(text, sizeof text, "%016llx", (unsigned long long)n);
-	return json_string(text);
+	for (int i = 0; best < 0 && i < cell_file->replicas_n; i++)
+		if (answers[i].heard)
+			best = i;
+	for (int i = 0; i < cell_file->replicas_n; i++)
+		if (answers[i].heard && answers[i].status.applied > answers[best].status.applied &&
+		    answers[best].status.role != REPLICA_MASTER)
+			best = i;
+	return best;
 }
 
-static json_t *
-instant(int64_t ns)
+json_t *
+limits_of_replicas(const struct cell_file *cell_file, const struct answer answers[LIMIT_REPLICAS])
 {
-	char text[UTC_TEXT];
+	const int best = newest(cell_file, answers);
+	json_t *limits = json_array();
+	char of[32];
 
-	utc_text(ns / 1000000000, text);
-	return text[0] != '\0' ? json_string(text) : json_null();
+	if (best >= 0)
+		add_rows(limits, &answers[best], LIMIT_OF_CELL, "the cell");
+	for (int i = 0; i < cell_file->replicas_n; i++) {
+		snprintf(of, sizeof of, "replica %d", cell_file->replicas[i].id);
+		add_rows(limits, &answers[i], LIMIT_OF_REPLICA, of);
+	}
+	if (best >= 0)
+		add_principals(limits, &answers[best]);
+	return limits;
 }
 
-/* ---- problems ---- */
+json_t *
+limits_of_mount(const json_t *status)
+{
+	json_t *limits = json_array();
+
+	if (json_object_get(status, "nodes_quota") == NULL)
+		return limits;
+	add_limit(limits, "quota_nodes", "the cell", "count", json_number_of(status, "nodes"),
+	          json_number_of(status, "nodes_quota"));
+	add_limit(limits, "quota_bytes", "the cell", "bytes", json_number_of(status, "bytes"),
+	          json_number_of(status, "bytes_quota"));
+	return limits;
+}
+
+/* The lock with the longest list of that name. */
+static void
+add_longest(json_t *limits, const json_t *locks, const char *list, const char *name, uint64_t most)
+{
+	const char *path = "any lock";
+	const json_t *lock;
+	size_t i, n = 0;
+
+	json_array_foreach(locks, i, lock)
+	{
+		if (json_array_size(json_object_get(lock, list)) <= n)
+			continue;
+		n = json_array_size(json_object_get(lock, list));
+		path = json_string_value(json_object_get(lock, "path"));
+	}
+	add_limit(limits, name, path != NULL ? path : "?", "count", n, most);
+}
 
 void
-health_add(json_t *list, const char *format, ...)
+limits_add_locks(json_t *limits, const json_t *locks)
 {
-	char text[512];
-	va_list args;
-
-	va_start(args, format);
-	vsnprintf(text, sizeof text, format, args);
-	va_end(args);
-	json_array_append_new(list, json_string(text));
+	add_longest(limits, locks, "waiters", "lock_waiters", LIMIT_WAITERS);
+	add_longest(limits, locks, "holders", "lock_holders", LIMIT_HOLDERS);
 }
+
+double
+limit_percent(const json_t *limit)
+{
+	const json_int_t most = json_number_of(limit, "most");
+
+	return most == 0 ? 100 : 100.0 * (double)json_number_of(limit, "used") / (double)most;
+}
+
+/* Large disks are fuller than that, and not short of space. A cell with as many replicas as there
+ * may be is a good cell. */
+bool
+limit_is_near(const json_t *limit)
+{
+	const char *name = json_string_value(json_object_get(limit, "limit"));
+	const bool disk = strcmp(name, "disk") == 0;
+
+	return strcmp(name, "replicas") != 0 &&
+	       limit_percent(limit) >= (disk ? DISK_NEAR_PERCENT : NEAR_PERCENT);
+}
+
+static void
+percent_text(const json_t *limit, char text[COLUMN_TEXT])
+{
+	snprintf(text, COLUMN_TEXT, "%.1f", limit_percent(limit));
+}
+
+void
+limits_print(const json_t *limits)
+{
+	static const struct column columns[] = {
+	    {"limit", -14, "limit", NULL},
+	    {"of", -16, "of", NULL},
+	    {"used", 12, "used", NULL},
+	    {"most", 12, "most", NULL},
+	    {"unit", -6, "unit", NULL},
+	    {"percent", 7, NULL, percent_text},
+	    {0},
+	};
+
+	table_print(limits, columns);
+}
+
+/* ---- findings ---- */
 
 static bool
 was_heard(const struct cell_file *cell_file, const struct answer *answers, uint8_t id)
@@ -101,7 +214,7 @@ unreachable_master(const struct cell_file *cell_file, const struct answer *answe
 }
 
 static void
-add_lack_of_master(json_t *problems, const struct cell_file *cell_file,
+add_lack_of_master(json_t *findings, const struct cell_file *cell_file,
                    const struct answer *answers)
 {
 	int n = 0, heard = 0, needed, followers;
@@ -113,59 +226,134 @@ add_lack_of_master(json_t *problems, const struct cell_file *cell_file,
 	}
 	needed = n / 2 + 1;
 	if (heard < needed)
-		health_add(problems, "no master: %d of %d replicas can be reached, %d are needed",
-		           heard, n, needed);
+		finding_add_detail(findings, FINDING_no_master, cell_file->name,
+		                   "%d of %d replicas can be reached, %d are needed", heard, n,
+		                   needed);
 	else if (followers >= n / 2 && master != 0)
-		health_add(problems,
-		           "no master can be reached: it is replica %d for %d of %d "
-		           "replicas",
-		           master, followers, n);
+		finding_add_detail(findings, FINDING_master_unreachable, cell_file->name,
+		                   "it is replica %d for %d of %d replicas", master, followers, n);
 	else
-		health_add(problems,
-		           "no master: %d of %d replicas can be reached, but have not "
-		           "elected one",
-		           heard, n);
+		finding_add_detail(findings, FINDING_no_master, cell_file->name,
+		                   "%d of %d replicas can be reached, but have not elected one",
+		                   heard, n);
+}
+
+/* A replica that does not answer us may still be in contact with the master. */
+static bool
+works(uint8_t id, const struct answer *a, const struct answer *master)
+{
+	if (a->heard)
+		return a->status.condition == CONDITION_VOTING && !a->status.full;
+	for (int i = 0; i < master->progress_n; i++)
+		if (master->progress[i].id == id)
+			return master->progress[i].heard_ms >= 0 &&
+			       master->progress[i].heard_ms < HEARD_MS;
+	return false;
+}
+
+/* A cell of one or two replicas outlives no failure at any time: it is good while all of them
+ * work. */
+static void
+add_if_few(json_t *findings, const struct cell_file *cell_file, const struct answer *answers,
+           const struct answer *master)
+{
+	int voters = 0, working = 0;
+
+	for (int i = 0; i < cell_file->replicas_n; i++) {
+		const struct cell_file_replica *r = &cell_file->replicas[i];
+
+		voters += r->role == MEMBER_VOTER;
+		working += r->role == MEMBER_VOTER && works(r->id, &answers[i], master);
+	}
+	if (working < voters && working <= voters / 2 + 1)
+		finding_add_detail(findings, FINDING_few_replicas, cell_file->name,
+		                   "%d of %d replicas work, and %d are needed", working, voters,
+		                   voters / 2 + 1);
 }
 
 static void
-add_problem_of(json_t *problems, const struct cell_file_replica *r, const struct answer *a)
+add_replica(json_t *findings, const struct cell_file_replica *r, const struct answer *a)
 {
-	if (!a->heard)
-		health_add(problems, "replica %d (%s) cannot be reached: %s", r->id, r->address,
-		           a->why);
-	else if (a->status.condition == CONDITION_LOST)
-		health_add(problems,
-		           "replica %d (%s) has an older state than it has acknowledged "
-		           "and lost its vote: remove it and add a new one",
-		           r->id, r->address);
-	else if (a->status.condition == CONDITION_REPAIRING)
-		health_add(problems,
-		           "replica %d (%s) lacks part of its log or state, and fetches "
-		           "it from the others",
-		           r->id, r->address);
-	else if (a->status.condition == CONDITION_ALONE)
-		health_add(problems, "replica %d (%s) has had no master for long", r->id,
-		           r->address);
-	if (a->heard && a->status.full)
-		health_add(problems, "replica %d (%s) has no room on its disk", r->id, r->address);
+	char replica[LIMIT_ADDRESS + 32];
+
+	snprintf(replica, sizeof replica, "replica %d (%s)", r->id, r->address);
+	if (!a->heard) {
+		finding_add_detail(findings, FINDING_unreachable, replica, "%s", a->why);
+		return;
+	}
+	finding_add_condition(findings, replica, a->status.condition);
+	if (a->status.full)
+		finding_add(findings, FINDING_disk_full, replica);
+	if (a->ahead_ms > CLOCK_MS || a->ahead_ms < -CLOCK_MS)
+		finding_add_detail(findings, FINDING_clock_differs, replica, "%.1f s %s",
+		                   (double)llabs(a->ahead_ms) / 1000,
+		                   a->ahead_ms > 0 ? "ahead" : "behind");
+}
+
+static bool
+is_down(const struct answer *from, uint8_t to)
+{
+	for (int i = 0; from->heard && i < from->links_n; i++)
+		if (from->links[i].id == to)
+			return from->links[i].down_ms >= DOWN_MS;
+	return false;
+}
+
+/* Pairs of replicas that answer us and do not reach each other. */
+static void
+add_links(json_t *findings, const struct cell_file *cell_file, const struct answer *answers)
+{
+	const struct cell_file_replica *r = cell_file->replicas;
+	char pair[64];
+
+	for (int i = 0; i < cell_file->replicas_n; i++) {
+		for (int j = i + 1; j < cell_file->replicas_n; j++) {
+			if (!answers[i].heard || !answers[j].heard ||
+			    (!is_down(&answers[i], r[j].id) && !is_down(&answers[j], r[i].id)))
+				continue;
+			snprintf(pair, sizeof pair, "replicas %d and %d", r[i].id, r[j].id);
+			finding_add(findings, FINDING_no_link, pair);
+		}
+	}
+}
+
+void
+health_add_limits(json_t *findings, const json_t *limits)
+{
+	const json_t *one;
+	size_t i;
+
+	json_array_foreach(limits, i, one)
+	{
+		if (limit_is_near(one))
+			finding_add_detail(findings, FINDING_limit_near,
+			                   json_string_value(json_object_get(one, "of")),
+			                   "%s, %" JSON_INTEGER_FORMAT " of %" JSON_INTEGER_FORMAT
+			                   " %s",
+			                   json_string_value(json_object_get(one, "limit")),
+			                   json_integer_value(json_object_get(one, "used")),
+			                   json_integer_value(json_object_get(one, "most")),
+			                   json_string_value(json_object_get(one, "unit")));
+	}
 }
 
 static json_t *
-problems_of(const struct cell_file *cell_file, const struct answer *answers, int master)
+findings_of(const struct cell_file *cell_file, const struct answer *answers, int master)
 {
-	json_t *problems = json_array();
+	json_t *findings = json_array();
 
 	if (master < 0)
-		add_lack_of_master(problems, cell_file, answers);
+		add_lack_of_master(findings, cell_file, answers);
+	else
+		add_if_few(findings, cell_file, answers, &answers[master]);
 	if (master >= 0 && answers[master].status.disputed != 0)
-		health_add(problems,
-		           "replicas have different states (at entry %llu), and "
-		           "too few answer to tell which is right: bring the others back, or "
-		           "restore a backup",
-		           (unsigned long long)answers[master].status.disputed);
+		finding_add_detail(findings, FINDING_states_differ, cell_file->name,
+		                   "at entry %llu",
+		                   (unsigned long long)answers[master].status.disputed);
+	add_links(findings, cell_file, answers);
 	for (int i = 0; i < cell_file->replicas_n; i++)
-		add_problem_of(problems, &cell_file->replicas[i], &answers[i]);
-	return problems;
+		add_replica(findings, &cell_file->replicas[i], &answers[i]);
+	return findings;
 }
 
 /* ---- the replicas ---- */
@@ -190,10 +378,26 @@ add_progress(json_t *one, uint8_t id, const struct answer *master)
 
 		if (p->id != id)
 			continue;
-		json_object_set_new(one, "applied", number(p->applied));
+		json_object_set_new(one, "applied", json_number(p->applied));
 		if (p->heard_ms >= 0)
 			json_object_set_new(one, "heard_ms", json_integer(p->heard_ms));
 	}
+}
+
+static json_t *
+links_json(const struct answer *a)
+{
+	json_t *links = json_array(), *one;
+
+	for (int i = 0; i < a->links_n; i++) {
+		one = json_object();
+		json_object_set_new(one, "id", json_integer(a->links[i].id));
+		json_object_set_new(one, "up", json_boolean(a->links[i].down_ms < 0));
+		if (a->links[i].down_ms >= 0)
+			json_object_set_new(one, "down_ms", json_integer(a->links[i].down_ms));
+		json_array_append_new(links, one);
+	}
+	return links;
 }
 
 static json_t *
@@ -202,7 +406,9 @@ replica_json(const struct cell_file_replica *r, const struct answer *a, const st
 {
 	const struct msg_status_reply *s = &a->status;
 	json_t *one = json_object();
+	char digest[20];
 
+	snprintf(digest, sizeof digest, "%016llx", (unsigned long long)s->digest);
 	json_object_set_new(one, "id", json_integer(r->id));
 	json_object_set_new(one, "address", json_string(r->address));
 	json_object_set_new(one, "voter", json_boolean(r->role == MEMBER_VOTER));
@@ -212,19 +418,20 @@ replica_json(const struct cell_file_replica *r, const struct answer *a, const st
 		add_progress(one, r->id, master);
 		return one;
 	}
-	json_object_set_new(one, "condition", json_string(condition_name(s->condition)));
+	json_object_set_new(one, "condition", json_string(condition_words(s->condition)->name));
 	json_object_set_new(one, "disk_full", json_boolean(s->full));
-	json_object_set_new(one, "role", json_string(role_name(s->role)));
+	json_object_set_new(one, "role", json_string(s->role < ROLES ? roles[s->role] : "unknown"));
 	json_object_set_new(one, "master", json_integer(s->master));
-	json_object_set_new(one, "epoch", number(s->epoch));
-	json_object_set_new(one, "first", number(s->first));
-	json_object_set_new(one, "last", number(s->last));
-	json_object_set_new(one, "chosen", number(s->chosen));
-	json_object_set_new(one, "applied", number(s->applied));
-	json_object_set_new(one, "lag", number(newest - s->applied));
-	json_object_set_new(one, "digest", hexadecimal(s->digest));
-	json_object_set_new(one, "longest_step_us", number(s->longest_step_us));
-	json_object_set_new(one, "slow_steps", number(s->slow_steps));
+	json_object_set_new(one, "epoch", json_number(s->epoch));
+	json_object_set_new(one, "first", json_number(s->first));
+	json_object_set_new(one, "last", json_number(s->last));
+	json_object_set_new(one, "chosen", json_number(s->chosen));
+	json_object_set_new(one, "applied", json_number(s->applied));
+	json_object_set_new(one, "lag", json_number(newest - s->applied));
+	json_object_set_new(one, "digest", json_string(digest));
+	json_object_set_new(one, "longest_step_us", json_number(s->longest_step_us));
+	json_object_set_new(one, "slow_steps", json_number(s->slow_steps));
+	json_object_set_new(one, "links", links_json(a));
 	return one;
 }
 
@@ -233,17 +440,19 @@ static void
 add_master(json_t *all, const struct cell_file *cell_file, const struct answer *answers, int master)
 {
 	const struct msg_status_reply *s = master < 0 ? NULL : &answers[master].status;
+	char since[UTC_TEXT];
 
 	json_object_set_new(all, "master",
 	                    s ? json_integer(cell_file->replicas[master].id) : json_null());
 	if (!s)
 		return;
-	json_object_set_new(all, "master_since", instant(s->master_since_ns));
-	json_object_set_new(all, "epoch", number(s->epoch));
-	json_object_set_new(all, "sessions", number(s->sessions));
-	json_object_set_new(all, "locks_held", number(s->locks_held));
+	utc_text(s->master_since_ns / 1000000000, since);
+	json_object_set_new(all, "master_since", since[0] ? json_string(since) : json_null());
+	json_object_set_new(all, "epoch", json_number(s->epoch));
+	json_object_set_new(all, "sessions", json_number(s->sessions));
+	json_object_set_new(all, "locks_held", json_number(s->locks_held));
 	if (s->disputed != 0)
-		json_object_set_new(all, "disputed", number(s->disputed));
+		json_object_set_new(all, "disputed", json_number(s->disputed));
 }
 
 json_t *
@@ -261,97 +470,126 @@ health_json(const struct cell_file *cell_file, const struct answer answers[LIMIT
 		                                   master < 0 ? NULL : &answers[master], newest));
 	json_object_set_new(all, "replicas", replicas);
 	json_object_set_new(all, "limits", limits_of_replicas(cell_file, answers));
-	json_object_set_new(all, "problems", problems_of(cell_file, answers, master));
+	json_object_set_new(all, "problems", findings_of(cell_file, answers, master));
+	health_add_limits(json_object_get(all, "problems"), json_object_get(all, "limits"));
 	return all;
 }
 
 /* ---- printing ---- */
 
-static json_int_t
-number_of(const json_t *one, const char *name)
-{
-	return json_integer_value(json_object_get(one, name));
-}
-
-static const char *
-text_of(const json_t *one, const char *name)
-{
-	return json_string_value(json_object_get(one, name));
-}
-
 static bool
-is_voting(const json_t *one)
+is_reachable(const json_t *one)
 {
-	return strcmp(text_of(one, "condition"), "voting") == 0;
+	return json_is_true(json_object_get(one, "reachable"));
 }
 
 static void
-print_replica(const json_t *one)
+role_text(const json_t *one, char text[COLUMN_TEXT])
 {
-	printf("%-8" JSON_INTEGER_FORMAT " %-24s ", number_of(one, "id"), text_of(one, "address"));
-	if (!json_is_true(json_object_get(one, "reachable")))
-		puts("unreachable");
-	else
-		printf("%-12s %10" JSON_INTEGER_FORMAT " %6" JSON_INTEGER_FORMAT "%s%s%s\n",
-		       text_of(one, "role"), number_of(one, "applied"), number_of(one, "lag"),
-		       is_voting(one) ? "" : " ", is_voting(one) ? "" : text_of(one, "condition"),
-		       json_is_true(json_object_get(one, "disk_full")) ? " disk full" : "");
+	snprintf(text, COLUMN_TEXT, "%s",
+	         is_reachable(one) ? json_text_of(one, "role") : "unreachable");
 }
 
 static void
-print_problems(const json_t *health)
+member_text(const json_t *one, char text[COLUMN_TEXT])
 {
-	const json_t *value;
-	size_t i;
+	snprintf(text, COLUMN_TEXT, "%s",
+	         json_is_true(json_object_get(one, "voter")) ? "voter" : "learner");
+}
 
-	if (json_array_size(json_object_get(health, "problems")) > 0)
-		putchar('\n');
-	json_array_foreach(json_object_get(health, "problems"), i, value)
-	    printf("%-12s %s\n", "problem", json_string_value(value));
+static void
+condition_text(const json_t *one, char text[COLUMN_TEXT])
+{
+	snprintf(text, COLUMN_TEXT, "%s",
+	         is_reachable(one) ? json_text_of(one, "condition") : "unreachable");
+}
+
+static void
+position_text(const json_t *one, char text[COLUMN_TEXT])
+{
+	text[0] = '\0';
+	if (is_reachable(one))
+		snprintf(text, COLUMN_TEXT, "%" JSON_INTEGER_FORMAT,
+		         json_number_of(one, "applied"));
+}
+
+static void
+lag_text(const json_t *one, char text[COLUMN_TEXT])
+{
+	text[0] = '\0';
+	if (is_reachable(one))
+		snprintf(text, COLUMN_TEXT, "%" JSON_INTEGER_FORMAT, json_number_of(one, "lag"));
+}
+
+/* The master may know more of a replica that cannot be reached. */
+static void
+known_position_text(const json_t *one, char text[COLUMN_TEXT])
+{
+	text[0] = '\0';
+	if (is_reachable(one) || json_object_get(one, "heard_ms") != NULL)
+		snprintf(text, COLUMN_TEXT, "%" JSON_INTEGER_FORMAT,
+		         json_number_of(one, "applied"));
+}
+
+static void
+known_lag_text(const json_t *one, char text[COLUMN_TEXT])
+{
+	lag_text(one, text);
+	if (!is_reachable(one) && json_object_get(one, "heard_ms") != NULL)
+		snprintf(text, COLUMN_TEXT, "heard %" JSON_INTEGER_FORMAT " s ago",
+		         json_number_of(one, "heard_ms") / 1000);
+}
+
+static void
+trouble_text(const json_t *one, char text[COLUMN_TEXT])
+{
+	const char *condition = json_text_of(one, "condition");
+	const bool votes = !is_reachable(one) || strcmp(condition, "voting") == 0;
+
+	snprintf(text, COLUMN_TEXT, "%s%s%s", votes ? "" : condition, votes ? "" : " ",
+	         json_is_true(json_object_get(one, "disk_full")) ? "disk full" : "");
+	text[strlen(text) - (text[0] != '\0' && text[strlen(text) - 1] == ' ')] = '\0';
+}
+
+static void
+master_text(const json_t *one, char text[COLUMN_TEXT])
+{
+	snprintf(text, COLUMN_TEXT, "%s",
+	         strcmp(json_text_of(one, "role"), "master") == 0 ? "master" : "");
 }
 
 void
 health_print(const json_t *health)
 {
-	const json_t *value;
-	size_t i;
+	static const struct column columns[] = {
+	    {"replica", -8, "id", NULL},
+	    {"address", -24, "address", NULL},
+	    {"role", -12, NULL, role_text},
+	    {"position", 10, NULL, position_text},
+	    {"lag", 6, NULL, lag_text},
+	    {"", -1, NULL, trouble_text},
+	    {0},
+	};
 
-	printf("\n%-8s %-24s %-12s %10s %6s\n", "replica", "address", "role", "position", "lag");
-	json_array_foreach(json_object_get(health, "replicas"), i, value) print_replica(value);
-	print_problems(health);
-}
-
-/* Prints a replica; of one that cannot be reached only the progress that the master knows. */
-static void
-print_member(const json_t *one, json_int_t master)
-{
-	const bool reachable = json_is_true(json_object_get(one, "reachable"));
-	const bool is_master = number_of(one, "id") == master;
-
-	printf("%-8" JSON_INTEGER_FORMAT " %-24s %-8s ", number_of(one, "id"),
-	       text_of(one, "address"),
-	       json_is_true(json_object_get(one, "voter")) ? "voter" : "learner");
-	if (reachable)
-		printf("%-12s %10" JSON_INTEGER_FORMAT " %6" JSON_INTEGER_FORMAT "%s\n",
-		       text_of(one, "condition"), number_of(one, "applied"), number_of(one, "lag"),
-		       is_master ? " master" : "");
-	else if (json_object_get(one, "heard_ms") != NULL)
-		printf("%-12s %10" JSON_INTEGER_FORMAT " heard %" JSON_INTEGER_FORMAT " s ago\n",
-		       "unreachable", number_of(one, "applied"), number_of(one, "heard_ms") / 1000);
-	else
-		puts("unreachable");
+	putchar('\n');
+	table_print(json_object_get(health, "replicas"), columns);
 }
 
 void
 health_print_members(const json_t *health)
 {
-	const json_int_t master = number_of(health, "master");
-	const json_t *value;
-	size_t i;
+	static const struct column columns[] = {
+	    {"replica", -8, "id", NULL},
+	    {"address", -24, "address", NULL},
+	    {"role", -8, NULL, member_text},
+	    {"condition", -12, NULL, condition_text},
+	    {"position", 10, NULL, known_position_text},
+	    {"lag", 6, NULL, known_lag_text},
+	    {"", -1, NULL, master_text},
+	    {0},
+	};
 
-	printf("%-8s %-24s %-8s %-12s %10s %6s\n", "replica", "address", "role", "condition",
-	       "position", "lag");
-	json_array_foreach(json_object_get(health, "replicas"), i, value)
-	    print_member(value, master);
-	print_problems(health);
+	table_print(json_object_get(health, "replicas"), columns);
+	findings_print(json_object_get(health, "problems"), SEVERITY_WARNING, "problem     ",
+	               false);
 }

@@ -1,20 +1,40 @@
-/* The health of a cell's replicas, as a table or as JSON. */
+/* The health of a cell's replicas, and how near its limits are, as tables or as JSON. */
 #ifndef LSFS_CTL_HEALTH_H
 #define LSFS_CTL_HEALTH_H
 
 #include <jansson.h>
+#include <stdbool.h>
 #include "cell/config/cell_file.h"
 #include "ctl/ask.h"
 
 /* An object made of the replicas' answers, owned by the caller: the master and its usage, each
- * replica, the limits, and a list of problems, the worst first. */
+ * replica, the limits, and the findings about them as `problems`, the worst first. */
 json_t *health_json(const struct cell_file *cell_file, const struct answer answers[LIMIT_REPLICAS]);
 
-/* Appends a line to a list of problems or reasons. */
-void health_add(json_t *list, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Prints the replicas of such an object as a table, then its problems. */
+/* Appends a finding for each limit of the array that is near. */
+void health_add_limits(json_t *findings, const json_t *limits);
+/* Prints the replicas of such an object as a table. */
 void health_print(const json_t *health);
-/* Prints the same with the replicas as members: which of them vote, and why the others do not. */
+/* Prints the same with the replicas as members, and the problems: which of them vote, and why the
+ * others do not. */
 void health_print_members(const json_t *health);
+
+/* ---- limits: an array of objects, each with the limit's name, whose it is, its unit, what is used
+ * of it and how much there may be ---- */
+
+/* The limits that the replicas tell: those of the cell by the master, or else by the replica with
+ * the newest state, and those of each replica. The caller owns the array. */
+json_t *limits_of_replicas(const struct cell_file *cell_file,
+                           const struct answer answers[LIMIT_REPLICAS]);
+/* The quotas that a mount tells, of its status. The caller owns the array. */
+json_t *limits_of_mount(const json_t *status);
+/* Adds the longest queue of a lock, and the lock with the most holders. */
+void limits_add_locks(json_t *limits, const json_t *locks);
+/* How much of the limit is used. */
+double limit_percent(const json_t *limit);
+/* True when little is left of it. */
+bool limit_is_near(const json_t *limit);
+/* Prints the array as a table. */
+void limits_print(const json_t *limits);
 
 #endif

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <sched.h>
 #include <stdio.h>
@@ -11,6 +12,7 @@
 #include <sys/stat.h>
 #include <sys/time.h>
 #include <sys/xattr.h>
+#include <time.h>
 #include <unistd.h>
 #include "cell/base/limit.h"
 #include "cell/sys/clock.h"
@@ -18,7 +20,7 @@
 #include "cell/sys/sequencer_ioctl.h"
 #include "ctl/command_group.h"
 #include "ctl/ctl.h"
-#include "ctl/mount_status.h"
+#include "ctl/output.h"
 
 enum {
 	RETRY_FIRST_MS = 10,
@@ -34,12 +36,13 @@ struct holder {
 	const sigset_t *before;
 	int fd;
 	bool directory; /* also locked by attribute: flock on it excludes this machine's only */
-	int status;     /* descriptor of the mount's .cell/status */
+	short stirred;  /* poll(2) has told so of the node */
 	uint64_t session;
 	bool lasting; /* it never expires */
 	mono_t asked; /* when the mount was last asked and answered */
 	mono_t lease_end;
 	span_t delay;
+	int64_t began_s; /* when a run of `once` began */
 };
 
 static void
@@ -55,34 +58,57 @@ static void __attribute__((noreturn)) fail(const struct holder *h, int code)
 	_exit(code);
 }
 
-/* ---- opening ---- */
+/* ---- the session of the mount ---- */
 
-static void
-open_status(struct holder *h, dev_t device)
+struct mount_status {
+	uint64_t session; /* 0: none */
+	bool lasting;     /* the session never expires */
+	bool over;        /* the session expired or was closed: it holds no lock any more */
+	mono_t asked;     /* when the read began */
+	bool leased;      /* the local lease is valid */
+	mono_t lease_end; /* if so its end, or a little earlier; else `asked` */
+};
+
+/* From the attribute user.ls.status, which a mount answers without asking the cell; but when its
+ * daemon is frozen, the call blocks. 0, or -errno: the daemon has ended. */
+static int
+mount_status_read(int fd, struct mount_status *s)
 {
-	struct mount_status s;
-	int rc = h->status = mount_status_open(device);
+	unsigned long long seconds;
+	char text[4096];
+	unsigned ms;
+	ssize_t n;
 
-	if (rc >= 0)
-		rc = mount_status_read(h->status, &s);
-	if (rc == -ENOENT)
-		log_error("%s: only a part of the cell is mounted here, without .cell/status: "
-		          "the loss of the lock could not be seen",
-		          h->l->path);
-	else if (rc < 0)
-		log_error("%s: the mount's .cell/status: %s", h->l->path, strerror(-rc));
-	if (rc < 0)
-		fail(h, CTL_FAILED);
-	h->session = s.session;
-	h->lasting = s.lasting;
-	h->lease_end = s.lease_end;
+	*s = (struct mount_status){.asked = clock_now()};
+	s->lease_end = s->asked;
+	n = fgetxattr(fd, "user.ls.status", text, sizeof text - 1);
+	if (n < 0)
+		return -errno;
+	text[n] = '\0';
+	for (char *line, *rest = text; (line = strsep(&rest, "\n"));) {
+		if (sscanf(line, "session: %" SCNu64, &s->session) == 1)
+			continue;
+		if (!strcmp(line, "lasting: yes"))
+			s->lasting = true;
+		else if (!strcmp(line, "state: expired") || !strcmp(line, "state: closed"))
+			s->over = true;
+		else if (sscanf(line, "lease_left: %llu.%3u", &seconds, &ms) == 2)
+			s->lease_end =
+			    mono_add(s->asked, span_ms((int64_t)seconds * 1000 + (int64_t)ms));
+	}
+	s->leased = mono_before(s->asked, s->lease_end);
+	return 0;
 }
+
+/* ---- opening ---- */
 
 static void
 open_node(struct holder *h)
 {
 	const char *path = h->l->path;
+	struct mount_status s;
 	struct stat st;
+	int rc;
 
 	h->fd = open(path, O_RDONLY | O_CREAT | O_CLOEXEC | O_NOCTTY, 0666);
 	if (h->fd < 0 && errno == EISDIR)
@@ -100,31 +126,38 @@ open_node(struct holder *h)
 		log_error("%s: not on a mounted cell", path);
 		fail(h, CTL_FAILED);
 	}
-	open_status(h, st.st_dev);
+	rc = mount_status_read(h->fd, &s);
+	if (rc < 0) {
+		log_error("%s: the status of the mount: %s", path, strerror(-rc));
+		fail(h, CTL_FAILED);
+	}
+	h->session = s.session;
+	h->lasting = s.lasting;
+	h->lease_end = s.lease_end;
 }
 
 static void
-set_delay(const struct holder *h)
+read_attribute(const struct holder *h, const char *attribute, char *value, size_t room)
 {
-	const char *delay = h->l->delay;
+	ssize_t n = fgetxattr(h->fd, attribute, value, room - 1);
 
-	if (!delay || fsetxattr(h->fd, "user.ls.lock_delay", delay, strlen(delay), 0) == 0)
-		return;
-	log_error("%s: cannot set the lock-delay: %s", h->l->path, strerror(errno));
-	fail(h, CTL_FAILED);
+	if (n < 0) {
+		log_error("%s: cannot read %s: %s", h->l->path, attribute, strerror(errno));
+		fail(h, CTL_FAILED);
+	}
+	value[n] = '\0';
 }
 
+/* The lock-delay of an ephemeral file may end with it: nothing keeps others from a new file. */
 static span_t
 read_delay(const struct holder *h)
 {
 	char value[32];
-	ssize_t n = fgetxattr(h->fd, "user.ls.lock_delay", value, sizeof value - 1);
 
-	if (n < 0) {
-		log_error("%s: cannot read the lock-delay: %s", h->l->path, strerror(errno));
-		fail(h, CTL_FAILED);
-	}
-	value[n] = '\0';
+	read_attribute(h, "user.ls.ephemeral", value, sizeof value);
+	if (strcmp(value, "1") == 0)
+		return span_s(0);
+	read_attribute(h, "user.ls.lock_delay", value, sizeof value);
 	return span_s(atoi(value));
 }
 
@@ -154,13 +187,6 @@ start_alarm(double seconds)
 	setitimer(ITIMER_REAL, &timer, NULL);
 }
 
-static void
-stop_alarm(void)
-{
-	setitimer(ITIMER_REAL, &(struct itimerval){0}, NULL);
-	signal(SIGALRM, SIG_DFL);
-}
-
 static int
 acquire_by_flock(const struct holder *h)
 {
@@ -171,8 +197,10 @@ acquire_by_flock(const struct holder *h)
 	if (l->wait_s > 0)
 		start_alarm(l->wait_s);
 	error = flock(h->fd, how) < 0 ? errno : 0;
-	if (l->wait_s > 0)
-		stop_alarm();
+	if (l->wait_s > 0) {
+		setitimer(ITIMER_REAL, &(struct itimerval){0}, NULL);
+		signal(SIGALRM, SIG_DFL);
+	}
 	return error == EINTR && l->wait_s > 0 ? EAGAIN : error;
 }
 
@@ -204,13 +232,8 @@ static void
 export_attribute(const struct holder *h, const char *attribute, const char *variable)
 {
 	char value[LIMIT_SEQUENCER + 1];
-	ssize_t n = fgetxattr(h->fd, attribute, value, sizeof value - 1);
 
-	if (n < 0) {
-		log_error("%s: cannot read %s: %s", h->l->path, attribute, strerror(errno));
-		fail(h, CTL_FAILED);
-	}
-	value[n] = '\0';
+	read_attribute(h, attribute, value, sizeof value);
 	setenv(variable, value, 1);
 }
 
@@ -219,9 +242,13 @@ export_attribute(const struct holder *h, const char *attribute, const char *vari
 static void
 acquire(struct holder *h)
 {
+	const char *delay = h->l->delay;
 	int error;
 
-	set_delay(h);
+	if (delay && fsetxattr(h->fd, "user.ls.lock_delay", delay, strlen(delay), 0) < 0) {
+		log_error("%s: cannot set the lock-delay: %s", h->l->path, strerror(errno));
+		fail(h, CTL_FAILED);
+	}
 	h->delay = read_delay(h);
 	error = acquire_by_flock(h);
 	if (error == 0 && h->directory)
@@ -238,38 +265,69 @@ acquire(struct holder *h)
 		h->delay = read_delay(h);
 }
 
-/* ---- election ---- */
+/* ---- what the holder writes ---- */
 
-/* Opens the node of the lock again, whatever its name leads to by now. */
-static int
-reopen(const struct holder *h)
+/* Writes a line into the locked file, unless the lock was lost meanwhile. The node of the lock is
+ * opened again, whatever its name leads to by now. */
+static void
+write_line(const struct holder *h, const char *line, const char *what)
 {
+	const char *sequencer = getenv("LS_SEQUENCER");
 	char path[64];
+	bool written;
+	int fd;
 
 	snprintf(path, sizeof path, "/proc/self/fd/%d", h->fd);
-	return open(path, O_WRONLY | O_TRUNC | O_CLOEXEC);
+	fd = open(path, O_WRONLY | O_TRUNC | O_CLOEXEC);
+	written = fd >= 0 && sequencer && lsfs_set_sequencer(fd, sequencer) == 0 &&
+	          dprintf(fd, "%s\n", line) > 0 && fsync(fd) == 0;
+	if (written && close(fd) == 0)
+		return;
+	log_error("%s: cannot write %s: %s", h->l->path, what, strerror(errno));
+	fail(h, CTL_FAILED);
 }
 
-/* Writes the primary's name into the locked file, unless the lock was lost meanwhile. The name of
- * the process is that of the supervisor: a signal to it ends the primary. */
+/* Election: the name of the process is that of the supervisor: a signal to it ends the primary. */
 static void
 announce(const struct holder *h)
 {
 	char host[LIMIT_HOST + 1] = "", own[LIMIT_HOST + 32];
-	const char *value = h->l->value, *sequencer = getenv("LS_SEQUENCER");
-	int fd = reopen(h);
-	bool written;
 
 	gethostname(host, sizeof host - 1);
 	snprintf(own, sizeof own, "%s:%ld", host, (long)getppid());
-	if (!value)
-		value = own;
-	written = fd >= 0 && sequencer && lsfs_set_sequencer(fd, sequencer) == 0 &&
-	          dprintf(fd, "%s\n", value) > 0 && fsync(fd) == 0;
-	if (written && close(fd) == 0)
-		return;
-	log_error("%s: cannot write the name of the primary: %s", h->l->path, strerror(errno));
-	fail(h, CTL_FAILED);
+	write_line(h, h->l->value ? h->l->value : own, "the name of the primary");
+}
+
+/* ---- once in a period: the time of the last run stands in the file ---- */
+
+/* Periods are counted from 1970, by the cell's clock: what it sets as the time of the file. After a
+ * fail-over that clock may be a little behind, and the period of before has had its run. */
+static void
+check_due(struct holder *h)
+{
+	static const struct timespec now[] = {{.tv_nsec = UTIME_OMIT}, {.tv_nsec = UTIME_NOW}};
+	const int64_t every = h->l->every_s;
+	const char *path = h->l->path;
+	char text[64] = "", *end;
+	struct tm last = {0};
+	struct stat st;
+	ssize_t n;
+
+	n = pread(h->fd, text, sizeof text - 1, 0);
+	if (n < 0 || futimens(h->fd, now) < 0 || fstat(h->fd, &st) < 0) {
+		log_error("%s: %s", path, strerror(errno));
+		fail(h, CTL_FAILED);
+	}
+	text[n] = '\0';
+	end = strptime(text, "%Y-%m-%dT%H:%M:%SZ", &last);
+	if (n > 0 && (end == NULL || strcmp(end, "\n") != 0)) {
+		log_error("%s: holds no time of a last run", path);
+		fail(h, CTL_FAILED);
+	}
+	h->began_s = st.st_mtim.tv_sec;
+	if (n > 0 && (timegm(&last) / every == h->began_s / every ||
+	              timegm(&last) / every == h->began_s / every + 1))
+		fail(h, CTL_OK);
 }
 
 /* ---- the command ---- */
@@ -310,7 +368,7 @@ check_session(struct holder *h)
 {
 	struct mount_status s;
 
-	if (mount_status_read(h->status, &s) < 0) {
+	if (mount_status_read(h->fd, &s) < 0) {
 		report(h, (struct report){.kind = HOLDER_DAEMON_ENDED, .time = h->asked});
 		return false;
 	}
@@ -325,15 +383,38 @@ check_session(struct holder *h)
 	return true;
 }
 
-/* The next order; 0 when none came within `patience_ms`. Without a supervisor the holder ends, and
- * releases nothing: the command has inherited its descriptor. */
-static int
-order(const struct holder *h, int patience_ms)
+/* Looks whether the node is still there when its descriptor is dead or has an event pending, which
+ * the read takes away. Of a directory poll(2) tells nothing. False when the lock is lost. */
+static bool
+check_node(const struct holder *h)
 {
-	struct pollfd wait = {.fd = h->orders, .events = POLLIN};
+	bool deleted = (h->stirred & (POLLERR | POLLHUP)) != 0;
+	struct stat st;
 	char byte;
 
-	if (poll(&wait, 1, patience_ms) == 0)
+	if (!deleted && !h->stirred && !h->directory)
+		return true;
+	if (!deleted)
+		deleted = fstat(h->fd, &st) < 0 ? errno == ESTALE : st.st_nlink == 0;
+	if (deleted)
+		report(h, (struct report){.kind = HOLDER_DELETED});
+	else if (!h->directory && pread(h->fd, &byte, 1, 0) < 0)
+		log_debug("%s: %s", h->l->path, strerror(errno));
+	return !deleted;
+}
+
+/* The next order; 0 when none came in a while, or the node has stirred. Without a supervisor the
+ * holder ends, and releases nothing: the command has inherited its descriptor. */
+static int
+order(struct holder *h)
+{
+	struct pollfd wait[] = {{.fd = h->orders, .events = POLLIN},
+	                        {.fd = h->fd, .events = POLLPRI}};
+	char byte;
+
+	poll(wait, 2, ASK_EVERY_MS);
+	h->stirred = wait[1].revents;
+	if (wait[0].revents == 0)
 		return 0;
 	if (read(h->orders, &byte, 1) != 1)
 		_exit(CTL_FAILED);
@@ -343,24 +424,25 @@ order(const struct holder *h, int patience_ms)
 static void
 release(struct holder *h)
 {
-	int error = 0;
+	bool released = !h->directory || fremovexattr(h->fd, "user.ls.lock") == 0;
 
-	if (h->directory && fremovexattr(h->fd, "user.ls.lock") < 0)
-		error = errno;
-	if (flock(h->fd, LOCK_UN) < 0 && error == 0)
-		error = errno;
+	released = flock(h->fd, LOCK_UN) == 0 && released;
 	if (check_session(h))
-		report(h, (struct report){.kind = error ? HOLDER_DELETED : HOLDER_RELEASED});
+		report(h, (struct report){.kind = released ? HOLDER_RELEASED : HOLDER_DELETED});
 }
 
 void
 holder_run(const struct lock_options *l, int orders, int reports, const sigset_t *before)
 {
 	struct holder h = {.l = l, .orders = orders, .reports = reports, .before = before};
+	char began[UTC_TEXT];
 	bool held;
+	int next = 0;
 
 	open_node(&h);
 	acquire(&h);
+	if (l->every_s > 0)
+		check_due(&h);
 	if (l->elects)
 		announce(&h);
 	held = check_session(&h);
@@ -368,10 +450,15 @@ holder_run(const struct lock_options *l, int orders, int reports, const sigset_t
 		report(&h, (struct report){.kind = HOLDER_HOLDS,
 		                           .delay = h.delay,
 		                           .lasting = h.lasting});
-	if (held && order(&h, -1) == HOLDER_GO)
-		start_command(&h);
-	while (held && order(&h, ASK_EVERY_MS) != HOLDER_RELEASE)
-		held = check_session(&h);
+	while (held && (next = order(&h)) != HOLDER_RELEASE && next != HOLDER_RELEASE_DONE) {
+		if (next == HOLDER_GO)
+			start_command(&h);
+		held = check_session(&h) && check_node(&h);
+	}
+	if (held && l->every_s > 0 && next == HOLDER_RELEASE_DONE) {
+		utc_text(h.began_s, began);
+		write_line(&h, began, "the time of the run");
+	}
 	if (held)
 		release(&h);
 	_exit(CTL_OK);

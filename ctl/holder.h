@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 #include "cell/base/mono.h"
-#include "ctl/lock_options.h"
+#include "ctl/supervisor.h"
 
 enum report_kind {
 	HOLDER_FAILED,       /* the lock was not acquired (error message); code: exit status */
@@ -19,7 +19,7 @@ enum report_kind {
 	HOLDER_STARTED,      /* pid of the command, the supervisor's child; 0: error message */
 	HOLDER_DAEMON_ENDED, /* the mount's daemon has ended; time: of its last answer */
 	HOLDER_LOST,         /* the session has expired or was closed */
-	HOLDER_DELETED,      /* the lock was lost with its file; known when it is released */
+	HOLDER_DELETED,      /* the lock was lost with its node */
 	HOLDER_RELEASED,     /* the lock was held until now, and is released */
 };
 
@@ -32,10 +32,11 @@ struct report {
 	mono_t time;
 };
 
-/* The supervisor's orders, a byte each: to start the command; to release the lock. At the end of
- * the stream without an order the supervisor has been killed: a command that runs keeps the lock.
+/* The supervisor's orders, a byte each: to start the command; to release the lock, of a command
+ * that has failed, or of one that is done. At the end of the stream without an order the supervisor
+ * has been killed: a command that runs keeps the lock.
  */
-enum { HOLDER_GO = 'g', HOLDER_RELEASE = 'r' };
+enum { HOLDER_GO = 'g', HOLDER_RELEASE = 'r', HOLDER_RELEASE_DONE = 'd' };
 
 /* Runs the holder, in a child of the supervisor: reads orders from `orders` and writes reports to
  * `reports`; the command gets the signal mask `before`. */

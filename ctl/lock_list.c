@@ -1,3 +1,4 @@
+/* locks: shows every lock that is held, awaited or delayed. A mount is asked, or the master. */
 #include "ctl/lock_list.h"
 
 #include <errno.h>
@@ -10,6 +11,7 @@
 #include "ctl/ask.h"
 #include "ctl/cell.h"
 #include "ctl/cell_admin.h"
+#include "ctl/output.h"
 
 /* ---- the objects ---- */
 
@@ -56,7 +58,8 @@ set_state(json_t *lock, const char *state, int64_t delay_left_s)
 /* Somebody who holds a lock, or waits for it. */
 struct party {
 	uint64_t session;
-	const char *principal, *host, *mode;
+	struct bytes principal, host;
+	const char *mode;
 	uint32_t pid; /* 0: unknown */
 	int64_t seconds;
 };
@@ -66,9 +69,10 @@ add_party(json_t *lock, const char *list, const struct party *p)
 {
 	json_t *one = json_object(), *pid = p->pid ? json_integer(p->pid) : json_null();
 
-	json_object_set_new(one, "session", json_integer((json_int_t)p->session));
-	json_object_set_new(one, "principal", json_string(p->principal));
-	json_object_set_new(one, "host", json_string(p->host));
+	json_object_set_new(one, "session", json_number(p->session));
+	json_object_set_new(one, "principal",
+	                    json_stringn((const char *)p->principal.data, p->principal.len));
+	json_object_set_new(one, "host", json_stringn((const char *)p->host.data, p->host.len));
 	json_object_set_new(one, "pid", pid);
 	json_object_set_new(one, "mode", json_string(p->mode));
 	json_object_set_new(one, "seconds", json_integer(p->seconds));
@@ -100,8 +104,8 @@ party_line(json_t *lock, const char *list, char *line)
 	p.mode = last_word(line);
 	p.pid = (uint32_t)strtoul(last_word(line), NULL, 10); /* or "-" */
 	p.session = strtoull(strsep(&rest, " "), NULL, 10);
-	p.principal = rest ? strsep(&rest, " ") : "";
-	p.host = rest ? rest : "";
+	p.principal = bytes_of(rest ? strsep(&rest, " ") : "");
+	p.host = bytes_of(rest ? rest : "");
 	add_party(lock, list, &p);
 }
 
@@ -144,7 +148,7 @@ list_of_mount(const char *mountpoint)
 	size_t size = 0;
 	FILE *f;
 
-	snprintf(path, sizeof path, "%s/.cell/locks", mountpoint);
+	snprintf(path, sizeof path, "%s/.cell:locks", mountpoint);
 	f = fopen(path, "re");
 	while (f && getline(&line, &size, f) > 0) {
 		line[strcspn(line, "\n")] = '\0';
@@ -165,12 +169,6 @@ list_of_mount(const char *mountpoint)
 /* ---- from the master ---- */
 
 static const char *
-mode_name(uint8_t mode)
-{
-	return mode == LOCK_SHARED ? "shared" : "exclusive";
-}
-
-static const char *
 state_name(uint8_t state)
 {
 	static const char *const names[] = {
@@ -183,28 +181,18 @@ state_name(uint8_t state)
 	return state < sizeof names / sizeof names[0] ? names[state] : "free";
 }
 
-static int64_t
-age_s(int64_t since_ns, int64_t now_ns)
-{
-	return now_ns > since_ns ? (now_ns - since_ns) / 1000000000 : 0;
-}
-
 static void
 add_waiter(json_t *lock, const char *list, const struct lock_waiter *w, int64_t now_ns)
 {
-	char principal[LIMIT_PRINCIPAL + 1], host[LIMIT_HOST + 1];
 	const struct party p = {
 	    .session = w->session,
-	    .principal = principal,
-	    .host = host,
-	    .mode = mode_name(w->mode),
+	    .principal = w->principal,
+	    .host = w->host,
+	    .mode = w->mode == LOCK_SHARED ? "shared" : "exclusive",
 	    .pid = w->pid,
-	    .seconds = age_s(w->since_ns, now_ns),
+	    .seconds = now_ns > w->since_ns ? (now_ns - w->since_ns) / 1000000000 : 0,
 	};
 
-	snprintf(principal, sizeof principal, "%.*s", (int)w->principal.len,
-	         (const char *)w->principal.data);
-	snprintf(host, sizeof host, "%.*s", (int)w->host.len, (const char *)w->host.data);
 	add_party(lock, list, &p);
 }
 
@@ -314,46 +302,32 @@ lock_list(const struct ctl *ctl, const char *path)
 
 /* ---- the table ---- */
 
-static const char *
-text_of(const json_t *object, const char *key)
-{
-	const char *text = json_string_value(json_object_get(object, key));
-
-	return text ? text : "?";
-}
-
-static json_int_t
-number_of(const json_t *object, const char *key)
-{
-	return json_integer_value(json_object_get(object, key));
-}
-
 static void
 print_party(const char *path, const char *does, const json_t *p)
 {
 	char process[LIMIT_HOST + 32];
 
-	if (number_of(p, "pid"))
-		snprintf(process, sizeof process, "%s:%" JSON_INTEGER_FORMAT, text_of(p, "host"),
-		         number_of(p, "pid"));
+	if (json_number_of(p, "pid"))
+		snprintf(process, sizeof process, "%s:%" JSON_INTEGER_FORMAT,
+		         json_text_of(p, "host"), json_number_of(p, "pid"));
 	else
-		snprintf(process, sizeof process, "%s", text_of(p, "host"));
-	printf("%-32s %-9s %-9s %8" JSON_INTEGER_FORMAT " %-12" JSON_INTEGER_FORMAT " %-16s %s\n",
-	       path, does, text_of(p, "mode"), number_of(p, "seconds"), number_of(p, "session"),
-	       text_of(p, "principal"), process);
+		snprintf(process, sizeof process, "%s", json_text_of(p, "host"));
+	line_print("%-32s %-9s %-9s %8" JSON_INTEGER_FORMAT " %-12" JSON_INTEGER_FORMAT " %-16s %s",
+	           path, does, json_text_of(p, "mode"), json_number_of(p, "seconds"),
+	           json_number_of(p, "session"), json_text_of(p, "principal"), process);
 }
 
 static void
 print_lock(const json_t *lock)
 {
-	const char *path = text_of(lock, "path");
+	const char *path = json_text_of(lock, "path");
 	char place[32];
 	const json_t *p;
 	size_t i;
 
 	if (json_object_get(lock, "delay_left"))
-		printf("%-32s %-9s %-9s %8" JSON_INTEGER_FORMAT "\n", path, "delayed", "",
-		       number_of(lock, "delay_left"));
+		line_print("%-32s %-9s %-9s %8" JSON_INTEGER_FORMAT, path, "delayed", "",
+		           json_number_of(lock, "delay_left"));
 	json_array_foreach(json_object_get(lock, "holders"), i, p) print_party(path, "holds", p);
 	json_array_foreach(json_object_get(lock, "waiters"), i, p)
 	{
@@ -372,3 +346,28 @@ lock_list_print(const json_t *locks)
 	       "principal", "process");
 	json_array_foreach(locks, i, lock) print_lock(lock);
 }
+
+/* ---- the command ---- */
+
+static int
+run(const struct ctl *ctl, int argc, char **argv)
+{
+	json_t *locks = lock_list(ctl, argv[0]);
+
+	(void)argc;
+	if (!locks)
+		return CTL_FAILED;
+	if (ctl->json)
+		json_text_print(locks);
+	else
+		lock_list_print(locks);
+	json_decref(locks);
+	return CTL_OK;
+}
+
+const struct ctl_command locks_command = {
+    "locks",
+    "shows every lock that is held, awaited or delayed, and by whom",
+    {{.words = {"[PATH]"}, .run = run}},
+    NULL,
+};

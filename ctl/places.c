@@ -8,8 +8,12 @@
 #include <string.h>
 #include <sys/file.h>
 #include <unistd.h>
+#include "cell/config/cell_file.h"
+#include "cell/sys/file.h"
 #include "cell/sys/log.h"
 #include "cell/sys/mountinfo.h"
+#include "config.h"
+#include "ctl/mount_text.h"
 
 static bool
 fits(int n)
@@ -41,7 +45,7 @@ place_default(const char *cell, struct place *place)
 {
 	if (geteuid() != 0)
 		return place_for_user(cell, place);
-	return fits(snprintf(place->directory, PATH_MAX, "/var/lib/lsfs/%s", cell)) &&
+	return fits(snprintf(place->directory, PATH_MAX, LOCALSTATEDIR "/lib/lsfs/%s", cell)) &&
 	       fits(snprintf(place->mountpoint, PATH_MAX, "/ls/%s", cell));
 }
 
@@ -52,6 +56,7 @@ struct search {
 	struct run_record *found;
 	bool alive;
 	int n;
+	struct mountinfo device;
 	int sources; /* changes of the source from one record to the next: at least the number of
 	              * different sources, and 1 only if all are equal */
 };
@@ -87,51 +92,101 @@ place_find_by_source(const char *source, struct run_record *record, bool *alive)
 	return s.n > 0;
 }
 
-static bool
-has_mount(const struct run_record *record)
-{
-	struct mountinfo info;
-
-	return mountinfo_at(record->mountpoint, &info) && !strcmp(info.type, MOUNTINFO_TYPE);
-}
-
-static bool
-match_cell(void *user, const struct run_record *record, bool alive)
-{
-	struct search *s = user;
-
-	if (!strcmp(record->cell, s->cell) && has_mount(record))
-		keep(s, record, alive);
-	return true;
-}
-
-int
-place_find_by_cell(const char *cell, struct run_record *record, bool *alive)
-{
-	struct search s = {.cell = cell, .found = record};
-
-	run_dir_each(match_cell, &s);
-	*alive = s.alive;
-	return s.n;
-}
-
-static bool
-lies_in(const char *path, const char *directory)
+bool
+place_lies_in(const char *path, const char *directory)
 {
 	size_t n = strlen(directory);
 
 	return !strncmp(path, directory, n) && (path[n] == '\0' || path[n] == '/');
 }
 
+/* ---- mounts without a run record here: of a part of a cell, or with a /run of their own ---- */
+
+static bool
+match_device(void *user, const struct run_record *record, bool alive)
+{
+	static struct mountinfo info;
+	struct search *s = user;
+
+	if (!alive || !mountinfo_at(record->mountpoint, &info) || info.major != s->device.major ||
+	    info.minor != s->device.minor)
+		return true;
+	keep(s, record, alive);
+	return false;
+}
+
+/* Of the mount at *info: from the record of the daemon behind it, if there is one here, else as far
+ * as the mount itself tells. 0 or a positive errno. */
+static int
+record_of_mount(const struct mountinfo *info, struct run_record *record)
+{
+	struct search s = {.found = record, .device = *info};
+	char text[MOUNT_TEXT_SIZE + 1], *cell;
+	int error;
+
+	run_dir_each(match_device, &s);
+	if (s.n == 0) {
+		error = mount_text(info->path, text);
+		cell = error == 0 ? strstr(text, "\ncell: ") : NULL;
+		if (cell == NULL)
+			return error ? error : EPROTO;
+		*record = (struct run_record){0};
+		sscanf(cell, "\ncell: %64s", record->cell);
+		if (info->source[0] == '/')
+			snprintf(record->source, PATH_MAX, "%s", info->source);
+		else
+			cell_file_locate(info->source, record->source, PATH_MAX);
+	}
+	snprintf(record->mountpoint, PATH_MAX, "%s", info->path);
+	return 0;
+}
+
+/* Of the mount that contains a path; *reported: false, and it is no mount of a cell. */
+static bool
+find_above(const char *path, struct run_record *record, bool *reported)
+{
+	static struct mountinfo info;
+	int error;
+
+	*reported = mountinfo_above(path, &info) && strcmp(info.type, MOUNTINFO_TYPE) == 0;
+	if (!*reported)
+		return false;
+	error = record_of_mount(&info, record);
+	if (error == EACCES && info.user >= 0 && info.user != (long)geteuid())
+		log_error("%s: mounted by the user with id %ld: only that user can ask it",
+		          info.path, info.user);
+	else if (error == ENOTCONN || error == ECONNABORTED)
+		log_error("%s: a dead mount: its lsfs was killed; mount it again, or remove it "
+		          "with umount",
+		          info.path);
+	else if (error != 0)
+		log_error("%s: cannot be asked: %s", info.path, strerror(error));
+	return error == 0;
+}
+
+static void
+match_any(void *user, const struct mountinfo *info)
+{
+	static struct run_record record;
+	struct search *s = user;
+
+	if (record_of_mount(info, &record) == 0 &&
+	    (s->cell == NULL || strcmp(s->cell, record.cell) == 0))
+		keep(s, &record, true);
+}
+
+/* ---- the mount that is meant ---- */
+
 static bool
 match_mount(void *user, const struct run_record *record, bool alive)
 {
+	static struct mountinfo info;
 	struct search *s = user;
 
-	if (!alive || (s->path && !lies_in(s->path, record->mountpoint)) ||
+	if (!alive || (s->path && !place_lies_in(s->path, record->mountpoint)) ||
 	    (s->cell && !s->path && strcmp(s->cell, record->cell) != 0))
 		return true;
-	if (has_mount(record))
+	if (mountinfo_at(record->mountpoint, &info) && !strcmp(info.type, MOUNTINFO_TYPE))
 		keep(s, record, alive);
 	return true;
 }
@@ -142,35 +197,9 @@ place_mounted_cells(const char *cell, struct run_record *record)
 	struct search s = {.cell = cell, .found = record};
 
 	run_dir_each(match_mount, &s);
+	if (s.n == 0)
+		mountinfo_each(MOUNTINFO_TYPE, match_any, &s);
 	return s.sources;
-}
-
-/* Reports a path in an lsfs mount that no lsfs of ours serves; false when it is in none. */
-static bool
-report_mount(const char *path)
-{
-	static struct run_record record;
-	static struct mountinfo info;
-	char at[PATH_MAX], *slash;
-	bool alive;
-
-	snprintf(at, sizeof at, "%s", path);
-	while (!mountinfo_at(at, &info) || strcmp(info.type, MOUNTINFO_TYPE) != 0) {
-		slash = strrchr(at, '/');
-		if (!slash || slash == at)
-			return false;
-		*slash = '\0';
-	}
-	if (info.user >= 0 && info.user != (long)geteuid())
-		log_error("%s: mounted by the user with id %ld: only that user can ask it", at,
-		          info.user);
-	else if (run_dir_read(at, &record, &alive) && !alive)
-		log_error("%s: a dead mount: its lsfs was killed; mount it again, or remove it "
-		          "with umount",
-		          at);
-	else
-		log_error("%s: mounted, but by no lsfs in the run directory of this user", at);
-	return true;
 }
 
 bool
@@ -179,18 +208,68 @@ place_find_mount(const char *path, const char *cell, struct run_record *record)
 	char canonical[PATH_MAX];
 	struct search s = {.path = path ? canonical : NULL, .cell = cell, .found = record};
 	int rc = path ? mountinfo_canonical(path, canonical) : 0;
+	bool reported = false;
 
 	if (rc == 0)
 		run_dir_each(match_mount, &s);
-	if (s.n == 1)
+	if (rc == 0 && s.n == 0 && !path)
+		mountinfo_each(MOUNTINFO_TYPE, match_any, &s);
+	if (s.n == 1 || (rc == 0 && path && s.n == 0 && find_above(canonical, record, &reported)))
 		return true;
 	if (rc < 0)
 		log_error("%s: %s", path, strerror(-rc));
 	else if (s.n > 1)
 		log_error("several cells are mounted: give one, or its mount point");
-	else if (!path || !report_mount(canonical))
+	else if (!reported)
 		log_error("%s: %s", path ? path : cell ? cell : "no cell", "not mounted");
 	return false;
+}
+
+/* ---- where `up` has mounted a cell ---- */
+
+static void
+path_of_note(const char *directory, char path[PATH_MAX])
+{
+	snprintf(path, PATH_MAX, "%.*s/mountpoint", PATH_MAX - 16, directory);
+}
+
+bool
+place_recall_mountpoint(const char *directory, char mountpoint[PATH_MAX])
+{
+	char path[PATH_MAX];
+	FILE *f;
+	bool known;
+
+	path_of_note(directory, path);
+	f = fopen(path, "re");
+	known = f && fgets(mountpoint, PATH_MAX, f) && mountpoint[0] == '/';
+	if (known)
+		mountpoint[strcspn(mountpoint, "\n")] = '\0';
+	if (f)
+		fclose(f);
+	return known;
+}
+
+void
+place_note_mountpoint(const char *directory, const char *mountpoint)
+{
+	char path[PATH_MAX], line[PATH_MAX + 1];
+	int rc;
+
+	path_of_note(directory, path);
+	snprintf(line, sizeof line, "%s\n", mountpoint);
+	rc = file_replace(path, bytes_of(line), 0644);
+	if (rc < 0)
+		log_warn("%s: %s", path, strerror(-rc));
+}
+
+void
+place_forget_mountpoint(const char *directory)
+{
+	char path[PATH_MAX];
+
+	path_of_note(directory, path);
+	unlink(path);
 }
 
 int

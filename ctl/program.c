@@ -1,4 +1,4 @@
-#include "ctl/program.h"
+#include "ctl/replicas.h"
 
 #include <errno.h>
 #include <fcntl.h>

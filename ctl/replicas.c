@@ -22,7 +22,6 @@
 #include "ctl/ask.h"
 #include "ctl/ctl.h"
 #include "ctl/health.h"
-#include "ctl/program.h"
 
 enum {
 	/* Below the kernel's range for outgoing connections, so that none of these can occupy the
@@ -242,7 +241,8 @@ report_problems(const struct starting *s, const struct answer *answers)
 	size_t i;
 
 	json_array_foreach(json_object_get(health, "problems"), i, problem)
-	    log_error("%s", json_string_value(problem));
+	    log_error("%s: %s", json_string_value(json_object_get(problem, "object")),
+	              json_string_value(json_object_get(problem, "what")));
 	json_decref(health);
 }
 
@@ -309,8 +309,10 @@ ask_to_end(const char *data)
 		/* The process that still holds the lock is the one that pidfd_open has opened: its
 		 * pid was not reused in between. */
 		if (fd >= 0 && dir_lock_holder(data) == pid) {
+			/* It may be stopped. A SIGCONT behind the SIGTERM could come so late that
+			 * it undoes the stop of a debugger or a leak checker at the exit. */
+			pidfd_send_signal(fd, SIGCONT, NULL, 0);
 			pidfd_send_signal(fd, SIGTERM, NULL, 0);
-			pidfd_send_signal(fd, SIGCONT, NULL, 0); /* it may be stopped */
 			return fd;
 		}
 		if (fd >= 0)

@@ -1,8 +1,9 @@
-/* Starts and stops the replicas of a cell that `up` runs on this machine. Each is a process with
- * the data directory DIR/ID. */
+/* Starts and stops the replicas of a cell that `up` runs on this machine, each a process with the
+ * data directory DIR/ID; and runs the project's other programs. */
 #ifndef LSFS_CTL_REPLICAS_H
 #define LSFS_CTL_REPLICAS_H
 
+#include <limits.h>
 #include <sys/types.h>
 #include "cell/config/cell_file.h"
 #include "cell/wire/noise.h"
@@ -28,5 +29,19 @@ void replicas_let_go(struct started *started, bool run);
 /* Asks all running replicas to end, and waits until they have. False after an error message for
  * each that does not. */
 bool replicas_stop(const char *directory);
+
+/* ---- program.c ---- */
+
+/* Finds lsfs or lscell beside lsctl, as installed or as built; else `path` becomes the bare name,
+ * to be looked up in $PATH. */
+void program_find(const char *name, char path[PATH_MAX]);
+
+/* Runs the program named argv[0] in `directory` (NULL: the current one) and waits for its end.
+ * Returns an exit code of lsctl; an error message was printed by the program or here. */
+int program_run(char *const argv[], const char *directory);
+
+/* Starts the program named argv[0] in the background, detached from the terminal; its messages are
+ * appended to the file `log`. Returns its process id, or -1 after an error message. */
+pid_t program_start(char *const argv[], const char *log);
 
 #endif

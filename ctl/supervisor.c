@@ -2,22 +2,26 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/timerfd.h>
 #include <sys/wait.h>
+#include <sys/xattr.h>
+#include <time.h>
 #include <unistd.h>
+#include "cell/base/limit.h"
 #include "cell/sys/clock.h"
 #include "cell/sys/log.h"
+#include "cell/sys/process.h"
 #include "ctl/command_group.h"
 #include "ctl/ctl.h"
-#include "ctl/descendants.h"
 #include "ctl/holder.h"
-#include "ctl/lock_wait.h"
 
 enum {
 	EXIT_NOT_RUN = 126,
@@ -50,6 +54,117 @@ struct supervisor {
 	int command_code;
 	int result; /* the exit code, or UNDECIDED */
 };
+
+/* ---- the note for a person who waits: who holds the lock, since when ---- */
+
+/* A line of user.ls.lock_holders or user.ls.lock_waiters. */
+struct party {
+	char principal[LIMIT_PRINCIPAL + 1], host[LIMIT_HOST + 1];
+	char pid[16]; /* or "-" */
+	long long seconds;
+};
+
+static bool
+party_parse(const char *text, struct party *l)
+{
+	return sscanf(text, "%*u %64s %255s %15s %*s %lld", l->principal, l->host, l->pid,
+	              &l->seconds) == 4;
+}
+
+/* The text of an attribute; empty if it has none. */
+static char *
+attribute(const char *path, const char *name)
+{
+	char *text = calloc(1, XATTR_SIZE_MAX + 1);
+
+	if (text && getxattr(path, name, text, XATTR_SIZE_MAX) < 0)
+		text[0] = '\0';
+	return text;
+}
+
+/* The number of waiters in front of process `waiter` of this host; all others if it is not among
+ * those that are shown. */
+static int
+count_ahead(char *waiters, pid_t waiter)
+{
+	char host[LIMIT_HOST + 1];
+	struct party l;
+	int n = 0;
+
+	process_host(host);
+	for (char *text; (text = strsep(&waiters, "\n"));) {
+		if (!party_parse(text, &l))
+			continue;
+		if (!strcmp(l.host, host) && atol(l.pid) == (long)waiter)
+			break;
+		n++;
+	}
+	return n;
+}
+
+static void
+print_holders(const char *path, const char *holders, int ahead)
+{
+	char since[32] = "", others[64] = "";
+	struct party first;
+	struct tm at;
+	time_t then;
+	int n = 1;
+
+	if (!party_parse(holders, &first))
+		return;
+	then = time(NULL) - (time_t)first.seconds;
+	if (localtime_r(&then, &at))
+		strftime(since, sizeof since, "%F %T", &at);
+	while ((holders = strchr(holders, '\n'))) {
+		holders++;
+		n++;
+	}
+	if (n > 1)
+		snprintf(others, sizeof others, " and by %d others", n - 1);
+	log_warn("%s: waiting: the lock is held by %s on %s (process %s) since %s (%lld s)%s; "
+	         "waiters ahead: %d",
+	         path, first.principal, first.host, first.pid, since, first.seconds, others, ahead);
+}
+
+static void
+print_wait(const char *path, pid_t waiter)
+{
+	char *state = attribute(path, "user.ls.lock");
+	char *holders = attribute(path, "user.ls.lock_holders");
+	char *waiters = attribute(path, "user.ls.lock_waiters");
+	long seconds;
+
+	if (!state || !holders || !waiters)
+		return;
+	if (sscanf(state, "delayed %ld", &seconds) == 1)
+		log_warn("%s: waiting: the session of the last holder has expired, and the "
+		         "lock-delay ends in %ld s; waiters ahead: %d",
+		         path, seconds, count_ahead(waiters, waiter));
+	else
+		print_holders(path, holders, count_ahead(waiters, waiter));
+	free(state);
+	free(holders);
+	free(waiters);
+}
+
+/* In a child, which calls into the mount, and may be blocked by it. */
+static void
+tell(struct supervisor *s)
+{
+	pid_t parent = getpid();
+
+	s->tell_at = MONO_NEVER;
+	if (s->state != ACQUIRING)
+		return;
+	fflush(NULL);
+	if (fork() != 0)
+		return;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() == parent)
+		print_wait(s->l->path, s->holder);
+	_exit(0);
+}
 
 /* ---- the deadline ---- */
 
@@ -112,18 +227,12 @@ give_order(const struct supervisor *s, char order)
 
 /* ---- the end of the command ---- */
 
-static int
-exit_code(int status)
-{
-	return WIFEXITED(status) ? WEXITSTATUS(status) : EXIT_BY_SIGNAL + WTERMSIG(status);
-}
-
 static void
 command_ended(struct supervisor *s, int code)
 {
 	s->state = ENDED;
 	s->command_code = code;
-	give_order(s, HOLDER_RELEASE);
+	give_order(s, code == 0 ? HOLDER_RELEASE_DONE : HOLDER_RELEASE);
 }
 
 /* Reaps children; orphaned descendants of the command become our children, too. */
@@ -135,7 +244,8 @@ reap(struct supervisor *s)
 
 	while ((ended = waitpid(-1, &status, WNOHANG)) > 0)
 		if (s->state == RUNS && ended == s->command)
-			command_ended(s, exit_code(status));
+			command_ended(s, WIFEXITED(status) ? WEXITSTATUS(status)
+			                                   : EXIT_BY_SIGNAL + WTERMSIG(status));
 }
 
 /* Kills all descendants. Repeated, since one of them may have just started another. */
@@ -146,6 +256,8 @@ end_all(struct supervisor *s)
 	int left;
 
 	kill(s->holder, SIGKILL);
+	if (s->state == RUNS)
+		kill(s->command, SIGKILL); /* before any look at the others */
 	command_group_kill(&s->group, s->holder);
 	do {
 		poll(NULL, 0, END_EVERY_MS);
@@ -159,27 +271,49 @@ end_all(struct supervisor *s)
 static void
 lose(struct supervisor *s, const char *why)
 {
-	log_error("%s: the lock was lost: %s%s", s->l->path, why,
-	          s->state == RUNS ? "; the command was killed" : "");
+	const bool ran = s->state == RUNS;
+
 	end_all(s);
+	log_error("%s: the lock was lost: %s%s", s->l->path, why,
+	          ran ? "; the command was killed" : "");
 	s->result = EXIT_LOST;
+}
+
+/* True in a child, which is to write a message and end: where stderr is a file of the mount, that
+ * takes as long as the mount is silent, and the deadline does not wait. */
+static bool
+in_child(void)
+{
+	fflush(NULL);
+	if (fork() != 0)
+		return false;
+	close_range(STDERR_FILENO + 1, ~0u, 0);
+	return true;
 }
 
 static void
 freeze(struct supervisor *s, mono_t now)
 {
 	command_group_freeze(&s->group, s->holder);
+	if (!in_child())
+		return;
 	log_warn("%s: the cell can't be reached: the command is frozen; it goes on when the cell "
 	         "answers, or is killed in %lld seconds",
 	         s->l->path, (long long)span_to_ms(mono_since(kill_time(s), now)) / 1000);
+	_exit(0);
 }
 
 static void
-tell(struct supervisor *s)
+warn_command(struct supervisor *s)
 {
-	s->tell_at = MONO_NEVER;
-	if (s->state == ACQUIRING)
-		lock_wait_tell(s->l->path, s->holder);
+	descendants_signal(SIGTERM, s->holder);
+	s->warned = true;
+	if (!in_child())
+		return;
+	log_warn("%s: the cell can't be reached: the lock is lost in %d seconds; SIGTERM was sent "
+	         "to the command",
+	         s->l->path, WARNING_S);
+	_exit(0);
 }
 
 static void
@@ -194,11 +328,7 @@ check_deadlines(struct supervisor *s)
 	} else if (mono_reached(now, freeze_time(s))) {
 		freeze(s, now);
 	} else if (mono_reached(now, warning_time(s))) {
-		log_warn("%s: the cell can't be reached: the lock is lost in %d seconds; "
-		         "SIGTERM was sent to the command",
-		         s->l->path, WARNING_S);
-		descendants_signal(SIGTERM, s->holder);
-		s->warned = true;
+		warn_command(s);
 	}
 	arm(s);
 }
@@ -211,19 +341,9 @@ lease_reported(struct supervisor *s, mono_t end)
 	s->warned &= !mono_before(s->lease_end, end);
 	s->lease_end = end;
 	if (s->group.frozen && mono_before(clock_now(), end)) {
-		log_warn("%s: the cell answers again: the command goes on", s->l->path);
 		command_group_thaw(&s->group);
+		log_warn("%s: the cell answers again: the command goes on", s->l->path);
 	}
-}
-
-static void
-start_command(struct supervisor *s, const struct report *r)
-{
-	s->delay = r->delay;
-	s->lasting = r->lasting;
-	s->state = STARTING;
-	command_group_make(&s->group);
-	give_order(s, HOLDER_GO);
 }
 
 static void
@@ -255,7 +375,11 @@ on_report(struct supervisor *s)
 		lease_reported(s, r.time);
 		break;
 	case HOLDER_HOLDS:
-		start_command(s, &r);
+		s->delay = r.delay;
+		s->lasting = r.lasting;
+		s->state = STARTING;
+		command_group_make(&s->group);
+		give_order(s, HOLDER_GO);
 		break;
 	case HOLDER_STARTED:
 		command_started(s, r.pid);

@@ -3,7 +3,21 @@
 #ifndef LSFS_CTL_SUPERVISOR_H
 #define LSFS_CTL_SUPERVISOR_H
 
-#include "ctl/lock_options.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+struct lock_options {
+	const char *path;
+	char **command;
+	bool shared;
+	double wait_s;     /* longest wait in seconds; 0: no wait; negative: no limit */
+	int busy_code;     /* exit code when the lock was not acquired */
+	bool freeze;       /* the command, while the session is in jeopardy */
+	const char *delay; /* lock-delay in seconds; NULL: leave the node's as it is */
+	bool elects;       /* `value` is written into the file before the command is run */
+	const char *value; /* NULL: the host and the process id */
+	int64_t every_s;   /* the command runs once in such a period; 0: each time */
+};
 
 enum { EXIT_LOST = 75 }; /* EX_TEMPFAIL of sysexits(3) */
 

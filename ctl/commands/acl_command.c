@@ -12,6 +12,7 @@
 #include "cell/sys/log.h"
 #include "cell/sys/mountinfo.h"
 #include "ctl/ctl.h"
+#include "ctl/output.h"
 
 static const char *const rights[] = {"read", "write", "change"};
 
@@ -23,11 +24,11 @@ enum { RIGHTS = sizeof rights / sizeof *rights };
 static char *
 principal_in(char *line)
 {
-	line[strcspn(line, "\n")] = '\0';
+	line[strcspn(line, "#\n")] = '\0';
 	line += strspn(line, " \t\r");
 	for (size_t n = strlen(line); n > 0 && strchr(" \t\r", line[n - 1]) != NULL; n--)
 		line[n - 1] = '\0';
-	return line[0] == '\0' || line[0] == '#' ? NULL : line;
+	return line[0] == '\0' ? NULL : line;
 }
 
 /* The principals in the ACL file at `path`; or the reason why they are not known. */
@@ -106,8 +107,14 @@ print_right(const char *right, const json_t *one)
 	const json_t *list = json_object_get(one, "principals"), *principal;
 	size_t i;
 
-	printf("%-7s %s:", right, json_string_value(json_object_get(one, "acl")));
-	json_array_foreach(list, i, principal) printf(" %s", json_string_value(principal));
+	printf("%-7s ", right);
+	line_put(stdout, json_text_of(one, "acl"));
+	putchar(':');
+	json_array_foreach(list, i, principal)
+	{
+		putchar(' ');
+		line_put(stdout, json_string_value(principal));
+	}
 	if (error != NULL)
 		printf(" (%s)", error);
 	else if (json_array_size(list) == 0)
@@ -115,44 +122,27 @@ print_right(const char *right, const json_t *one)
 	putchar('\n');
 }
 
-static void
-print(const struct ctl *ctl, const json_t *acls)
-{
-	if (ctl->json) {
-		json_dumpf(acls, stdout, JSON_INDENT(2));
-		putchar('\n');
-		return;
-	}
-	for (size_t i = 0; i < RIGHTS; i++)
-		print_right(rights[i], json_object_get(acls, rights[i]));
-}
-
 static int
-show(const struct ctl *ctl, const char *path)
+run_show(const struct ctl *ctl, int argc, char **argv)
 {
 	json_t *acls = json_object();
 	char root[PATH_MAX];
-	bool ok = mount_of(path, root);
+	bool ok = mount_of(argv[0], root);
 
+	(void)argc;
 	for (size_t i = 0; ok && i < RIGHTS; i++)
-		ok = add_right(acls, root, path, rights[i]);
-	if (ok)
-		print(ctl, acls);
+		ok = add_right(acls, root, argv[0], rights[i]);
+	if (ok && ctl->json)
+		json_text_print(acls);
+	for (size_t i = 0; ok && !ctl->json && i < RIGHTS; i++)
+		print_right(rights[i], json_object_get(acls, rights[i]));
 	json_decref(acls);
 	return ok ? CTL_OK : CTL_FAILED;
 }
 
-static int
-run(struct ctl *ctl, int argc, char **argv)
-{
-	if (argc == 2 && strcmp(argv[0], "show") == 0)
-		return show(ctl, argv[1]);
-	return ctl_usage(&acl_command, "show PATH", "needed");
-}
-
 const struct ctl_command acl_command = {
     "acl",
-    "show PATH [--json]",
     "shows the ACLs of a mounted file or directory, and the principals in them",
-    .run_plain = run,
+    {{.name = "show", .words = {"PATH"}, .run = run_show}},
+    NULL,
 };

@@ -11,15 +11,17 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include "cell/config/member_addresses.h"
 #include "cell/sys/file.h"
 #include "cell/sys/log.h"
 #include "cell/store/salvage.h"
 #include "ctl/ask.h"
-#include "ctl/backup_show.h"
 #include "ctl/cell.h"
 #include "ctl/fetch.h"
+#include "ctl/output.h"
 
 #define SUFFIX ".tmp-XXXXXX"
+#define SHOW_SUFFIX ".show-XXXXXX"
 
 struct backup {
 	const struct ctl *ctl;
@@ -40,14 +42,6 @@ fail(const char *path, const char *why)
 
 /* ---- from replicas ---- */
 
-static int
-compare_answers(const struct answer *a, const struct answer *b)
-{
-	if (a->status.applied != b->status.applied)
-		return a->status.applied > b->status.applied ? -1 : 1;
-	return 0;
-}
-
 /* The order in which replicas are asked for a copy: the master first, then those with the most
  * applied entries. Returns their number. */
 static int
@@ -62,7 +56,8 @@ candidates(const struct answer *answers, int n, int order[LIMIT_REPLICAS])
 		if (!answers[i].heard)
 			continue;
 		while (at > 0 && order[at - 1] != master &&
-		       (i == master || compare_answers(&answers[i], &answers[order[at - 1]]) < 0))
+		       (i == master ||
+		        answers[i].status.applied > answers[order[at - 1]].status.applied))
 			at--;
 		memmove(&order[at + 1], &order[at], (size_t)(found - at) * sizeof *order);
 		order[at] = i;
@@ -227,39 +222,35 @@ make(struct backup *b)
 	return ok;
 }
 
-/* ---- the command ---- */
-
 static void
 print_result(const struct backup *b)
 {
 	json_t *all;
 
 	if (!b->ctl->json) {
-		printf("%s: cell %s at log index %" PRIu64 ", %" PRIu64 " nodes, %" PRIu64
-		       " bytes\n",
-		       b->file, b->cell_file.name, b->applied, b->nodes, b->size);
+		line_print("%s: cell %s at log index %" PRIu64 ", %" PRIu64 " nodes, %" PRIu64
+		           " bytes",
+		           b->file, b->cell_file.name, b->applied, b->nodes, b->size);
 		return;
 	}
 	all = json_object();
 	json_object_set_new(all, "file", json_string(b->file));
 	json_object_set_new(all, "cell", json_string(b->cell_file.name));
-	json_object_set_new(all, "log_index", json_integer((json_int_t)b->applied));
-	json_object_set_new(all, "nodes", json_integer((json_int_t)b->nodes));
-	json_object_set_new(all, "size", json_integer((json_int_t)b->size));
-	json_dumpf(all, stdout, JSON_INDENT(2));
-	putchar('\n');
+	json_object_set_new(all, "log_index", json_number(b->applied));
+	json_object_set_new(all, "nodes", json_number(b->nodes));
+	json_object_set_new(all, "size", json_number(b->size));
+	json_text_print(all);
 	json_decref(all);
 }
 
 static int
-run(struct ctl *ctl, int argc, char **argv)
+run(const struct ctl *ctl, int argc, char **argv)
 {
 	static struct backup b;
 
-	if (argc == 2 && strcmp(argv[0], "show") == 0)
-		return backup_show(ctl, argv[1]);
-	if (argc != 1 || argv[0][0] == '\0')
-		return ctl_usage(&backup_command, "FILE", "exactly one is needed");
+	(void)argc;
+	if (argv[0][0] == '\0')
+		return ctl_usage("FILE", "needed");
 	b.ctl = ctl;
 	b.file = argv[0];
 	if (!cell_find(ctl, b.conf_path, &b.cell_file) || !make(&b))
@@ -268,9 +259,136 @@ run(struct ctl *ctl, int argc, char **argv)
 	return CTL_OK;
 }
 
+/* ---- show: what is in a backup ---- */
+
+static json_t *
+replicas_json(const struct salvage *s)
+{
+	struct cell_file_replica list[LIMIT_MEMBERS];
+	struct buffer packed = BUFFER(LIMIT_FRAME);
+	const struct wire_list members = tree_members(s->tree, &packed);
+	const int n = member_addresses_of(&members, list);
+	json_t *all = json_array();
+
+	for (int i = 0; i < n; i++) {
+		json_t *one;
+
+		if (list[i].role == MEMBER_REMOVED)
+			continue;
+		one = json_object();
+		json_object_set_new(one, "id", json_integer(list[i].id));
+		json_object_set_new(one, "address", json_string(list[i].address));
+		json_array_append_new(all, one);
+	}
+	buffer_free(&packed);
+	return all;
+}
+
+static json_t *
+contents_json(const struct salvage *s, const char *file)
+{
+	const struct result_usage usage = tree_usage(s->tree);
+	char written[UTC_TEXT];
+	json_t *all = json_object();
+	struct stat st;
+
+	utc_text(s->written_s, written);
+	json_object_set_new(all, "file", json_string(file));
+	json_object_set_new(all, "cell", json_string(s->cell));
+	json_object_set_new(all, "written", json_string(written));
+	json_object_set_new(all, "size", json_integer(stat(file, &st) == 0 ? st.st_size : 0));
+	json_object_set_new(all, "log_index", json_number(tree_applied(s->tree)));
+	json_object_set_new(all, "epoch", json_number(tree_epoch(s->tree)));
+	json_object_set_new(all, "nodes", json_number(usage.nodes));
+	json_object_set_new(all, "bytes", json_number(usage.bytes));
+	json_object_set_new(all, "sessions", json_number(usage.sessions));
+	json_object_set_new(all, "locks_held", json_number(usage.locks_held));
+	json_object_set_new(all, "replicas", replicas_json(s));
+	return all;
+}
+
+static void
+print_contents(json_t *all, int64_t written_s)
+{
+	char age[AGE_TEXT];
+	const char *key;
+	json_t *value;
+	size_t i;
+
+	utc_age(written_s, age);
+	json_object_foreach(all, key, value)
+	{
+		if (json_is_integer(value))
+			printf("%-12s %" JSON_INTEGER_FORMAT "\n", key, json_integer_value(value));
+		else if (json_is_string(value))
+			line_print("%-12s %s%s%s", key, json_string_value(value),
+			           strcmp(key, "written") == 0 ? ", " : "",
+			           strcmp(key, "written") == 0 ? age : "");
+	}
+	json_array_foreach(json_object_get(all, "replicas"), i, value)
+	    line_print("%-7s %-4" JSON_INTEGER_FORMAT " %s", "replica",
+	               json_integer_value(json_object_get(value, "id")),
+	               json_string_value(json_object_get(value, "address")));
+}
+
+static int
+show_in(const struct ctl *ctl, const char *file, const char *work)
+{
+	struct salvage s;
+	const bool ok = salvage_backup(&s, file, work);
+	json_t *all = ok ? contents_json(&s, file) : NULL;
+
+	if (!ok)
+		log_error("%s", s.why);
+	else if (ctl->json)
+		json_text_print(all);
+	else
+		print_contents(all, s.written_s);
+	json_decref(all);
+	salvage_end(&s);
+	return ok ? CTL_OK : CTL_FAILED;
+}
+
+/* Beside the file, or where the user wants temporary files: backups may lie where nobody writes. */
+static bool
+make_place(const char *file, char work[PATH_MAX])
+{
+	const char *elsewhere = getenv("TMPDIR");
+
+	if (snprintf(work, PATH_MAX, "%s" SHOW_SUFFIX, file) < PATH_MAX - 32 && mkdtemp(work))
+		return true;
+	snprintf(work, PATH_MAX, "%.*s/lsctl" SHOW_SUFFIX, PATH_MAX - 64,
+	         elsewhere ? elsewhere : "/tmp");
+	if (mkdtemp(work))
+		return true;
+	log_error("%s: %s", work, strerror(errno));
+	return false;
+}
+
+/* Signals are blocked, so that the copy is removed in every case. */
+static int
+run_show(const struct ctl *ctl, int argc, char **argv)
+{
+	const char *file = argv[0];
+	char work[PATH_MAX];
+	sigset_t all, before;
+	int code = CTL_FAILED, rc;
+
+	(void)argc;
+	sigfillset(&all);
+	sigprocmask(SIG_BLOCK, &all, &before);
+	if (make_place(file, work)) {
+		code = show_in(ctl, file, work);
+		if ((rc = salvage_clean(work)) < 0)
+			log_warn("%s: cannot remove it: %s", work, strerror(-rc));
+	}
+	sigprocmask(SIG_SETMASK, &before, NULL);
+	return code;
+}
+
 const struct ctl_command backup_command = {
     "backup",
-    "FILE | show FILE",
     "makes a consistent copy of a running cell's state, verified; shows what is in one",
-    .run_plain = run,
+    {{.name = "show", .words = {"FILE"}, .run = run_show}, {.words = {"FILE"}, .run = run}},
+    NULL,
 };

@@ -1,20 +1,130 @@
-/* cell: makes the files of a cell on several machines, shows a cell file and the settings, and
- * changes these. */
+/* cell: makes the files of a cell on several machines, shows a cell file and the settings, changes
+ * these, brings the file up to date, and gives the cell another signing key. */
 #include "ctl/cell.h"
 
+#include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <string.h>
+#include "cell/base/setting.h"
+#include "cell/config/cell_file_edit.h"
 #include "cell/config/key_file.h"
 #include "cell/sys/log.h"
-#include "ctl/addresses.h"
-#include "ctl/cell_refresh.h"
-#include "ctl/cell_settings.h"
+#include "cell/wire/codec.h"
+#include "ctl/ask.h"
+#include "ctl/cell_admin.h"
+#include "ctl/output.h"
 
-struct cell_arguments {
-	const char *directory;
-	struct addresses replicas;
-};
+/* ---- settings ---- */
+
+/* Takes NAME=VALUE; false after an error message. */
+static bool
+assign(void *to, const char *text)
+{
+	const char *equals = strchr(text, '=');
+	const uint8_t code = equals == NULL ? 0 : setting_named(text, (size_t)(equals - text));
+	uint64_t value;
+	char why[64];
+
+	if (equals == NULL) {
+		ctl_usage(text, "not NAME=VALUE");
+		return false;
+	}
+	if (code == 0) {
+		ctl_usage(text, "no such setting");
+		return false;
+	}
+	if (!setting_parse(code, equals + 1, &value) || value == 0) {
+		snprintf(why, sizeof why, "not %s", setting_form(code));
+		ctl_usage(text, why);
+		return false;
+	}
+	((struct settings *)to)->value[code] = value;
+	return true;
+}
+
+static json_t *
+row_json(const struct setting_row *row)
+{
+	json_t *one = json_object();
+
+	json_object_set_new(one, "value", json_number(row->value));
+	json_object_set_new(one, "unit", json_stringn((const char *)row->unit.data, row->unit.len));
+	json_object_set_new(one, "longest", json_number(row->longest));
+	json_object_set_new(one, "lowest", json_number(row->lowest));
+	json_object_set_new(one, "highest", json_number(row->highest));
+	json_object_set_new(one, "default", json_number(row->standard));
+	return one;
+}
+
+static void
+on_settings(void *user, const struct message *m)
+{
+	struct cursor rest = cursor_of(m->settings.settings.packed);
+	struct setting_row row;
+	json_t *all = user;
+
+	json_object_clear(all);
+	while (wire_next_setting_row(&rest, &row))
+		json_object_setn_new(all, (const char *)row.name.data, row.name.len,
+		                     row_json(&row));
+}
+
+static void
+number_text(const json_t *row, const char *name, uint8_t code, char text[SETTING_TEXT])
+{
+	const json_int_t number = json_integer_value(json_object_get(row, name));
+
+	if (code != 0)
+		setting_print(code, (uint64_t)number, text);
+	else
+		snprintf(text, SETTING_TEXT, "%" JSON_INTEGER_FORMAT, number);
+}
+
+/* A setting that this version does not know is printed as a bare number. */
+static void
+print_settings(json_t *settings)
+{
+	char value[SETTING_TEXT], lowest[SETTING_TEXT], highest[SETTING_TEXT];
+	char standard[SETTING_TEXT], longest[SETTING_TEXT];
+	const char *name;
+	json_t *row;
+
+	json_object_foreach(settings, name, row)
+	{
+		const uint8_t code = setting_named(name, strlen(name));
+
+		number_text(row, "value", code, value);
+		number_text(row, "lowest", code, lowest);
+		number_text(row, "highest", code, highest);
+		number_text(row, "default", code, standard);
+		number_text(row, "longest", code, longest);
+		line_print("%-14s %-8s %s to %s, default %s%s%s%s", name, value, lowest, highest,
+		           standard, strcmp(value, longest) != 0 ? "; leases of " : "",
+		           strcmp(value, longest) != 0 ? longest : "",
+		           strcmp(value, longest) != 0 ? " may still run" : "");
+	}
+}
+
+static int
+run_set(const struct ctl *ctl, int argc, char **argv)
+{
+	struct settings settings = {0};
+	int rc = CTL_OK;
+
+	(void)argc;
+	if (!assign(&settings, argv[0]))
+		return CTL_USAGE;
+	for (uint8_t code = 1; code < SETTING_CODES; code++) {
+		struct msg_operate what = {.what = OPERATION_SET, .value = settings.value[code]};
+
+		if (what.value == 0)
+			continue;
+		what.name = bytes_of(setting_info(code)->name);
+		rc = cell_admin_run(ctl, &what);
+	}
+	return rc;
+}
 
 /* ---- show ---- */
 
@@ -55,19 +165,24 @@ cell_json(const char *path, const struct cell_file *cell_file)
 	return all;
 }
 
-/* NULL: no replica can be asked, or none answers. */
+/* With one object for each setting, according to the replica with the newest state among those that
+ * answer. NULL: no replica can be asked, or none answers. */
 static json_t *
 ask_cell(const struct ctl *ctl, const char *path, const struct cell_file *cell_file)
 {
+	json_t *settings = json_object();
 	struct noise_pair key;
-	json_t *settings = NULL;
+	bool ok = !cell_file_is_standalone(cell_file) && cell_has_key(ctl, path) &&
+	          cell_key(ctl, path, &key);
 
-	if (cell_file_is_standalone(cell_file) || !cell_has_key(ctl, path))
-		return NULL;
-	if (cell_key(ctl, path, &key))
-		settings = cell_settings_of_cell(cell_file, &key);
-	explicit_bzero(&key, sizeof key);
-	return settings;
+	if (ok) {
+		ok = ask_settings(cell_file, &key, on_settings, settings);
+		explicit_bzero(&key, sizeof key);
+	}
+	if (ok)
+		return settings;
+	json_decref(settings);
+	return NULL;
 }
 
 static void
@@ -77,8 +192,7 @@ show_json(const char *path, const struct cell_file *cell_file, json_t *settings)
 
 	if (settings != NULL)
 		json_object_set(all, "settings", settings);
-	json_dumpf(all, stdout, JSON_INDENT(2));
-	putchar('\n');
+	json_text_print(all);
 	json_decref(all);
 }
 
@@ -96,7 +210,8 @@ show_text(const char *path, const struct cell_file *cell_file)
 {
 	char what[32];
 
-	printf("%-12s %s\n%-12s %s\n", "cell", cell_file->name, "file", path);
+	line_print("%-12s %s", "cell", cell_file->name);
+	line_print("%-12s %s", "file", path);
 	show_key("id", cell_file->id, CELL_ID);
 	show_key("signing_key", cell_file->signing_public, SIGN_PUBLIC);
 	if (cell_file->has_former)
@@ -111,18 +226,20 @@ show_text(const char *path, const struct cell_file *cell_file)
 			printf("%-12s %s\n", what, "in the process of the mount");
 			continue;
 		}
-		printf("%-12s %s\n", what, r->address);
+		line_print("%-12s %s", what, r->address);
 		show_key("", r->public_key, NOISE_KEY);
 	}
 }
 
 static int
-show(const struct ctl *ctl)
+run_show(const struct ctl *ctl, int argc, char **argv)
 {
 	static struct cell_file cell_file;
 	char path[PATH_MAX];
 	json_t *settings;
 
+	(void)argc;
+	(void)argv;
 	if (!cell_find(ctl, path, &cell_file))
 		return CTL_FAILED;
 	settings = ask_cell(ctl, path, &cell_file);
@@ -131,140 +248,187 @@ show(const struct ctl *ctl)
 	else
 		show_text(path, &cell_file);
 	if (!ctl->json && settings != NULL)
-		cell_settings_print(settings);
+		print_settings(settings);
 	json_decref(settings);
 	return CTL_OK;
 }
 
 /* ---- create ---- */
 
-void
-cell_print_made(const char *directory, const struct cell_file *cell_file)
-{
-	char path[PATH_MAX];
-
-	if (cell_file_is_standalone(cell_file)) {
-		printf("%-24s data directory of the cell: lsfs --standalone, or lsctl up --dir\n",
-		       directory);
-		return;
-	}
-	snprintf(path, sizeof path, "%s/%s.conf", directory, cell_file->name);
-	printf("%-24s the cell file: the same for every replica and client\n", path);
-	for (int i = 0; i < cell_file->replicas_n; i++) {
-		snprintf(path, sizeof path, "%s/%d", directory, cell_file->replicas[i].id);
-		printf("%-24s data directory of the replica at %s\n", path,
-		       cell_file->replicas[i].address);
-	}
-	snprintf(path, sizeof path, "%s/admin.key", directory);
-	printf("%-24s the key of principal admin: keep it secret\n", path);
-}
+static const char *directory;
+static struct addresses replicas;
+static struct settings settings;
+static bool is_private;
 
 static int
-usage(const char *what, const char *why)
-{
-	return ctl_usage(&cell_command, what, why);
-}
-
-static int
-create(const struct ctl *ctl, const char *name, const struct cell_arguments *a)
+run_create(const struct ctl *ctl, int argc, char **argv)
 {
 	static struct cell_file cell_file;
 	char path[PATH_MAX], why[LIMIT_WHY];
 
-	for (int i = 0; i < a->replicas.set_n; i++)
-		if (!cell_settings_assign(a->replicas.set[i], &cell_command, &cell_file.settings))
-			return CTL_USAGE;
-	if (settings_wrong(&cell_file.settings, why, sizeof why))
-		return usage("--set", why);
-	snprintf(cell_file.name, sizeof cell_file.name, "%s", name);
-	addresses_to_cell_file(&a->replicas, &cell_file);
-	cell_file.is_private = a->replicas.is_private;
-	if (!cell_make(a->directory, &cell_file, NULL))
+	(void)argc;
+	if (!cell_file_cell_name_valid(argv[0]))
+		return ctl_usage(argv[0], "not a cell's name");
+	if (settings_wrong(&settings, why, sizeof why))
+		return ctl_usage("--set", why);
+	snprintf(cell_file.name, sizeof cell_file.name, "%s", argv[0]);
+	addresses_to_cell_file(&replicas, &cell_file);
+	cell_file.is_private = is_private;
+	cell_file.settings = settings;
+	if (!cell_make(directory, &cell_file, NULL))
 		return CTL_FAILED;
-	snprintf(path, sizeof path, "%s/%s.conf", a->directory, cell_file.name);
+	snprintf(path, sizeof path, "%s/%s.conf", directory, cell_file.name);
 	if (ctl->json)
 		show_json(path, &cell_file, NULL);
 	else
-		cell_print_made(a->directory, &cell_file);
+		cell_print_made(directory, &cell_file);
 	return CTL_OK;
 }
 
-/* ---- the command ---- */
+/* ---- refresh and rotate-key ---- */
 
-static int
-run_create(const struct ctl *ctl, int argc, char **argv, const struct cell_arguments *a)
+static bool
+report(const struct ctl *ctl, const struct cell_admin *o, bool changed)
 {
-	int code;
+	json_t *all;
 
-	if (argc < 1)
-		return usage("CELL", "needed");
-	if (argc > 1)
-		return usage(argv[1], "unexpected argument");
-	if (!cell_file_cell_name_valid(argv[0]))
-		return usage(argv[0], "not a cell's name");
-	if (!a->directory || a->directory[0] == '\0')
-		return usage("--dir", "needed");
-	if (a->replicas.n == 0)
-		return usage("--replica", "needed, once for each replica");
-	code = addresses_check(&a->replicas, &cell_command);
-	return code ? code : create(ctl, argv[0], a);
+	if (ctl->json) {
+		all = cell_json(o->file, &o->cell_file);
+		json_object_set_new(all, "version", json_number(o->cell_file.version));
+		json_object_set_new(all, "changed", json_boolean(changed));
+		json_text_print(all);
+		json_decref(all);
+		return true;
+	}
+	printf("%s: %s: version %" PRIu64 ", replicas", o->file,
+	       changed ? "brought up to date" : "up to date", o->cell_file.version);
+	for (int i = 0; i < o->cell_file.replicas_n; i++)
+		printf(" %d", o->cell_file.replicas[i].id);
+	putchar('\n');
+	return true;
+}
+
+/* Of the state of any replica, which may be behind: it counts unless the keys that are known are
+ * those of a later state. */
+static void
+take_keys(void *user, const struct message *m)
+{
+	struct cell_file *cell_file = user;
+	const struct bytes keys = m->settings.keys;
+
+	if (keys.len != 2 * SIGN_PUBLIC || m->settings.applied < cell_file->key_version)
+		return;
+	memcpy(cell_file->signing_public, keys.data, SIGN_PUBLIC);
+	memcpy(cell_file->former_public, keys.data + SIGN_PUBLIC, SIGN_PUBLIC);
+	cell_file->has_former = true;
+	cell_file->key_version = m->settings.applied;
+}
+
+bool
+cell_ask_keys(struct cell_file *cell_file, const struct noise_pair *key)
+{
+	return ask_settings(cell_file, key, take_keys, cell_file);
+}
+
+/* The cell's list of replicas, in `o`, which is asked for with the newest list that this machine
+ * knows. */
+static bool
+find_list(const struct ctl *ctl, struct cell_admin *o)
+{
+	if (!cell_admin_begin(ctl, o))
+		return false;
+	o->cell_file.version = UINT64_MAX; /* until a replica tells one */
+	if (!ask_members(&o->cell_file, &o->key))
+		return false;
+	if (o->cell_file.version != UINT64_MAX && cell_ask_keys(&o->cell_file, &o->key))
+		return true;
+	log_error("%s: no replica answers", o->file);
+	return false;
+}
+
+static bool
+has_newer_keys(const struct cell_file *was, const struct cell_file *is)
+{
+	return is->has_former && is->key_version > was->key_version &&
+	       memcmp(was->signing_public, is->signing_public, SIGN_PUBLIC) != 0;
+}
+
+bool
+cell_lacks_key(const struct cell_file *given, const struct cell_file *members,
+               const struct noise_pair *key)
+{
+	struct cell_file newest = *given;
+
+	return ask_settings(members, key, take_keys, &newest) && has_newer_keys(given, &newest);
+}
+
+/* Keeps of the file that is there what is not older. */
+static bool
+bring_up_to_date(const struct ctl *ctl, struct cell_admin *o)
+{
+	struct cell_file was, *is = &o->cell_file;
+	bool newer_keys;
+	char why[512];
+
+	if (!cell_read(o->file, &was))
+		return false;
+	newer_keys = has_newer_keys(&was, is);
+	if (!newer_keys) {
+		memcpy(is->signing_public, was.signing_public, SIGN_PUBLIC);
+		memcpy(is->former_public, was.former_public, SIGN_PUBLIC);
+		is->has_former = was.has_former;
+		is->key_version = was.key_version;
+	}
+	if (was.version >= is->version && !newer_keys)
+		return report(ctl, o, false);
+	if (was.version > is->version) {
+		memcpy(is->replicas, was.replicas, sizeof is->replicas);
+		is->replicas_n = was.replicas_n;
+		is->version = was.version;
+	}
+	if (cell_file_refresh(o->file, is, why, sizeof why))
+		return report(ctl, o, true);
+	log_error("%s", why);
+	return false;
 }
 
 static int
-run_show(const struct ctl *ctl, int argc, char **argv)
+run_refresh(const struct ctl *ctl, int argc, char **argv)
 {
-	if (argc > 0)
-		return usage(argv[0], "unexpected argument");
-	return show(ctl);
+	struct cell_admin o;
+	const bool ok = find_list(ctl, &o) && bring_up_to_date(ctl, &o);
+
+	(void)argc;
+	(void)argv;
+	cell_admin_end(&o);
+	return ok ? CTL_OK : CTL_FAILED;
 }
 
 static int
-run_set(const struct ctl *ctl, int argc, char **argv)
+run_rotate(const struct ctl *ctl, int argc, char **argv)
 {
-	if (argc < 1)
-		return usage("NAME=VALUE", "needed");
-	if (argc > 1)
-		return usage(argv[1], "unexpected argument");
-	return cell_settings_change(ctl, argv[0], &cell_command);
+	const struct msg_operate what = {.what = OPERATION_ROTATE_KEY};
+	const int code = cell_admin_run(ctl, &what);
+
+	return code == CTL_OK ? run_refresh(ctl, argc, argv) : code;
 }
 
-static int
-run(struct ctl *ctl, int argc, char **argv)
-{
-	struct cell_arguments a = {0};
-	int code = addresses_scan(ctl, argc, argv, &a.directory, &a.replicas);
-
-	if (code || ctl->help)
-		return code;
-	argc -= optind;
-	argv += optind;
-	if (argc == 0)
-		return usage("create, show, set, refresh or rotate-key", "needed");
-	if (strcmp(argv[0], "create") == 0)
-		return run_create(ctl, argc - 1, argv + 1, &a);
-	if (a.directory || a.replicas.n > 0 || a.replicas.set_n > 0 || a.replicas.is_private)
-		return usage(a.directory            ? "--dir"
-		             : a.replicas.n > 0     ? "--replica"
-		             : a.replicas.set_n > 0 ? "--set"
-		                                    : "--private",
-		             "only for create");
-	if (strcmp(argv[0], "show") == 0)
-		return run_show(ctl, argc - 1, argv + 1);
-	if (strcmp(argv[0], "set") == 0)
-		return run_set(ctl, argc - 1, argv + 1);
-	if (strcmp(argv[0], "refresh") == 0)
-		return argc > 1 ? usage(argv[1], "unexpected argument") : cell_refresh(ctl);
-	if (strcmp(argv[0], "rotate-key") == 0)
-		return argc > 1 ? usage(argv[1], "unexpected argument") : cell_rotate_key(ctl);
-	return usage(argv[0], "neither create, show, set, refresh nor rotate-key");
-}
+static const struct ctl_option options[] = {
+    {"dir", 0, "DIR", &directory, .only = "create", .needed = true},
+    {"replica", 0, "HOST:PORT", &replicas, addresses_take, .only = "create", .needed = true},
+    {"set", 0, "NAME=VALUE", &settings, assign, .only = "create"},
+    {"private", .to = &is_private, .only = "create"},
+    {0},
+};
 
 const struct ctl_command cell_command = {
     "cell",
-    "create CELL --dir DIR --replica HOST:PORT [--replica ...] [--set NAME=VALUE ...] [--private] "
-    "| show |"
-    " set NAME=VALUE | refresh | rotate-key",
-    "makes the files of a cell on several machines; shows its file and settings; sets one; brings"
-    " the file up to date; gives it another signing key",
-    .run = run,
+    "makes the files of a cell on several machines (--replica and --set once for each); shows its"
+    " file and settings; sets one; brings the file up to date; gives it another signing key",
+    {{.name = "create", .words = {"CELL"}, .run = run_create},
+     {.name = "show", .run = run_show},
+     {.name = "set", .words = {"NAME=VALUE"}, .run = run_set},
+     {.name = "refresh", .run = run_refresh},
+     {.name = "rotate-key", .run = run_rotate}},
+    options,
 };

@@ -1,27 +1,25 @@
 /* check: asks whether the lock that a sequencer proves is still held. A mount of the cell on this
- * machine is asked, else the cell itself. */
+ * machine is asked, else the cell itself. verify: checks that the cell has issued the sequencer,
+ * which needs no connection: the cell file holds the public key. */
 #include <errno.h>
 #include <fcntl.h>
+#include <sodium.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 #include "cell/master/sequencer.h"
 #include "cell/sys/log.h"
 #include "ctl/ask.h"
+#include "ctl/cell.h"
 #include "ctl/cell_admin.h"
+#include "ctl/output.h"
 
-/* The cell's name in "/ls/CELL/PATH:..."; false, after an error message, when the text is no
- * sequencer. */
 static bool
-cell_of(const char *text, char cell[LIMIT_CELL_NAME + 1])
+parse(const char *text, struct sequencer *s)
 {
-	struct sequencer s;
-	const char *name = text + strlen("/ls/");
-
-	if (sequencer_parse(bytes_of(text), &s) && strcspn(name, "/") <= LIMIT_CELL_NAME) {
-		snprintf(cell, LIMIT_CELL_NAME + 1, "%.*s", (int)strcspn(name, "/"), name);
+	if (sequencer_parse(bytes_of(text), s) &&
+	    strcspn(text + strlen("/ls/"), "/") <= LIMIT_CELL_NAME)
 		return true;
-	}
 	log_error("%s: not a sequencer", text);
 	return false;
 }
@@ -29,11 +27,9 @@ cell_of(const char *text, char cell[LIMIT_CELL_NAME + 1])
 static int
 verdict(const char *text)
 {
-	printf("%s\n", text);
+	line_print("%s", text);
 	return strcmp(text, "valid") == 0 ? CTL_OK : CTL_FAILED;
 }
-
-/* ---- by a mount ---- */
 
 static int
 check_by_mount(const struct run_record *mount, const char *sequencer)
@@ -43,7 +39,7 @@ check_by_mount(const struct run_record *mount, const char *sequencer)
 	ssize_t n = -1;
 	int fd;
 
-	snprintf(path, sizeof path, "%s/.cell/check", mount->mountpoint);
+	snprintf(path, sizeof path, "%s/.cell:check", mount->mountpoint);
 	fd = open(path, O_RDWR | O_CLOEXEC);
 	if (fd >= 0 && write(fd, sequencer, len) == (ssize_t)len)
 		n = pread(fd, answer, sizeof answer - 1, 0);
@@ -57,8 +53,6 @@ check_by_mount(const struct run_record *mount, const char *sequencer)
 	answer[strcspn(answer, "\n")] = '\0';
 	return verdict(answer);
 }
-
-/* ---- by the cell ---- */
 
 static void
 on_checked(void *user, const struct message *m)
@@ -87,33 +81,62 @@ check_by_cell(const struct ctl *ctl, const char *sequencer)
 	return rc;
 }
 
+/* The cell's name stands in "/ls/CELL/PATH:...". */
 static int
-check(const struct ctl *ctl, const char *sequencer)
+run(const struct ctl *ctl, int argc, char **argv)
 {
 	static struct run_record mount;
 	char cell[LIMIT_CELL_NAME + 1];
+	const char *name = argv[0] + strlen("/ls/");
 	struct ctl named = *ctl;
+	struct sequencer s;
 
-	if (!cell_of(sequencer, cell))
+	(void)argc;
+	if (!parse(argv[0], &s))
 		return CTL_FAILED;
+	snprintf(cell, sizeof cell, "%.*s", (int)strcspn(name, "/"), name);
 	if (!ctl->cell && place_mounted_cells(cell, &mount) == 1)
-		return check_by_mount(&mount, sequencer);
+		return check_by_mount(&mount, argv[0]);
 	if (!named.cell)
 		named.cell = cell;
-	return check_by_cell(&named, sequencer);
+	return check_by_cell(&named, argv[0]);
 }
 
 static int
-run(struct ctl *ctl, int argc, char **argv)
+run_verify(const struct ctl *ctl, int argc, char **argv)
 {
-	if (argc != 1)
-		return ctl_usage(&check_command, "SEQUENCER", "exactly one is needed");
-	return check(ctl, argv[0]);
+	char path[PATH_MAX];
+	struct sequencer s;
+	struct cell_file cell_file;
+
+	(void)argc;
+	if (!ctl->cell)
+		return ctl_usage("--cell", "needed");
+	if (sodium_init() < 0) {
+		log_error("libsodium: cannot be initialized");
+		return CTL_FAILED;
+	}
+	if (!cell_find(ctl, path, &cell_file) || !parse(argv[0], &s))
+		return CTL_FAILED;
+	if (sequencer_verify(&s, cell_file.signing_public) ||
+	    (cell_file.has_former && sequencer_verify(&s, cell_file.former_public)))
+		return CTL_OK;
+	log_error("%s: not signed by cell %s with a key that %s names", argv[0], cell_file.name,
+	          path);
+	return CTL_FAILED;
 }
 
 const struct ctl_command check_command = {
     "check",
-    "SEQUENCER",
     "asks the cell whether a lock is still held: prints valid, or stale and why (exit 1)",
-    .run_plain = run,
+    {{.words = {"SEQUENCER"}, .run = run}},
+    NULL,
+};
+
+const struct ctl_command verify_command = {
+    "verify",
+    "checks offline, by the cell file of --cell, that the cell has issued the sequencer: exit 0"
+    " or 1",
+    {{.words = {"SEQUENCER"}, .run = run_verify}},
+    NULL,
 };

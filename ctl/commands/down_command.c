@@ -1,38 +1,118 @@
 /* down: unmounts a cell that runs on this machine and waits until it has stopped. */
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/pidfd.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include "cell/config/cell_file.h"
+#include "cell/base/memory.h"
 #include "cell/sys/log.h"
 #include "cell/sys/mountinfo.h"
 #include "cell/sys/process.h"
-#include "ctl/ctl.h"
+#include "cell/sys/run_dir.h"
+#include "ctl/cell.h"
 #include "ctl/replicas.h"
 
-enum { OPT_DIR = 256, PATIENCE_S = 30 };
+enum { PATIENCE_S = 30 };
 
+struct mounted {
+	char path[PATH_MAX];
+	bool dead;
+	pid_t pid; /* 0: not known, since another user's run directory has it */
+	int fd;    /* of the process; -1: none, or it has ended */
+};
+
+struct search {
+	const struct cell_file *cell_file; /* NULL: look for a name */
+	const char *name;
+	struct mounted *found;
+	size_t n;
+	struct cell_file first;
+	bool several;
+};
+
+/* ---- the mounts of one cell in this mount namespace, whoever made them and by whatever copy of
+ * the cell file ---- */
+
+/* A mount's source is a cell file, a cell's name, or the data directory of a cell in one process.
+ */
 static bool
-is_mounted(const char *mountpoint)
+read_source(const char *source, struct cell_file *cell_file)
 {
-	struct mountinfo info;
+	char file[PATH_MAX], why[512];
+	struct stat st;
 
-	return mountinfo_at(mountpoint, &info) && !strcmp(info.type, MOUNTINFO_TYPE);
+	if (stat(source, &st) == 0 && S_ISDIR(st.st_mode))
+		snprintf(file, sizeof file, "%.*s/cell.conf", PATH_MAX - 16, source);
+	else
+		cell_file_locate(source, file, sizeof file);
+	return cell_file_read(file, cell_file, why, sizeof why);
+}
+
+static void
+add(struct search *s, const char *path)
+{
+	static struct run_record record;
+	struct mounted *m;
+	bool alive = false;
+	const bool known = run_dir_read(path, &record, &alive);
+
+	s->found = memory_grow(s->found, s->n + 1, sizeof *s->found);
+	m = &s->found[s->n++];
+	snprintf(m->path, sizeof m->path, "%s", path);
+	m->dead = known && !alive;
+	m->pid = alive ? record.pid : 0;
+	/* Opened before the daemon can end, so that the pid can't belong to another process. */
+	m->fd = alive ? pidfd_open(record.pid, 0) : -1;
+}
+
+static void
+look_at(void *user, const struct mountinfo *info)
+{
+	struct search *s = user;
+	static struct cell_file of;
+
+	if (!read_source(info->source, &of))
+		return;
+	if (s->cell_file != NULL) {
+		if (memcmp(of.id, s->cell_file->id, CELL_ID) == 0)
+			add(s, info->path);
+	} else if (strcmp(of.name, s->name) == 0) {
+		s->several |= s->n > 0 && memcmp(of.id, s->first.id, CELL_ID) != 0;
+		s->first = of;
+		s->n++;
+	}
+}
+
+/* Reads the cell file of the mounted cell of that name. 1; 0: there is none; -1 after an error
+ * message: there are several. */
+static int
+find_mounts(const char *name, struct cell_file *cell_file)
+{
+	struct search s = {.name = name};
+
+	mountinfo_each(MOUNTINFO_TYPE, look_at, &s);
+	if (s.several)
+		log_error("%s: several cells of that name are mounted: unmount them one by one",
+		          name);
+	*cell_file = s.first;
+	return s.several ? -1 : s.n > 0;
 }
 
 /* The mounts of an unprivileged user are unmounted by the set-user-id helper that made them, which
  * prints its own errors. */
 static bool
-unmount_by_helper(const char *mountpoint, bool dead)
+unmount_by_helper(const struct mounted *m)
 {
 	int status;
 	pid_t child = fork();
 
 	if (child == 0) {
-		execlp("fusermount3", "fusermount3", dead ? "-uz" : "-u", "--", mountpoint,
+		execlp("fusermount3", "fusermount3", m->dead ? "-uz" : "-u", "--", m->path,
 		       (char *)NULL);
 		_exit(127);
 	}
@@ -43,127 +123,109 @@ unmount_by_helper(const char *mountpoint, bool dead)
 /* A dead mount is detached even if files on it are open: their requests can't be answered any
  * more. */
 static bool
-unmount(const char *mountpoint, bool dead)
+unmount(const struct mounted *m)
 {
-	if (umount2(mountpoint, UMOUNT_NOFOLLOW | (dead ? MNT_DETACH : 0)) == 0)
+	if (umount2(m->path, UMOUNT_NOFOLLOW | (m->dead ? MNT_DETACH : 0)) == 0)
 		return true;
-	if (errno == EPERM && unmount_by_helper(mountpoint, dead))
+	if (errno == EPERM && unmount_by_helper(m))
 		return true;
-	log_error("%s: cannot unmount: %s", mountpoint,
+	log_error("%s: cannot unmount: %s", m->path,
 	          errno == EBUSY ? "busy: a process has files open or works there"
 	                         : strerror(errno));
 	return false;
 }
 
+/* A mount that lies on another mount goes first. */
 static int
-take_down(const struct run_record *r, bool alive)
+deepest_first(const void *a, const void *b)
 {
-	/* Opened before the daemon can end, so that the pid can't belong to another process. */
-	int fd = alive ? pidfd_open(r->pid, 0) : -1;
-	int rc = CTL_OK;
+	const size_t one = strlen(((const struct mounted *)a)->path);
+	const size_t other = strlen(((const struct mounted *)b)->path);
 
-	if (is_mounted(r->mountpoint) && !unmount(r->mountpoint, !alive)) {
-		rc = CTL_FAILED;
-	} else if (fd >= 0 && !process_wait(fd, PATIENCE_S)) {
-		log_error("%s: unmounted, but process %ld has not ended after %d s", r->source,
-		          (long)r->pid, PATIENCE_S);
-		rc = CTL_FAILED;
+	return (one < other) - (one > other);
+}
+
+/* Unmounts all mounts of the cell, and waits until their daemons have ended, each with the last of
+ * its mounts: a part of it may be mounted elsewhere, too. False after an error message for each
+ * that stays. */
+static bool
+end_mounts(const struct cell_file *cell_file)
+{
+	struct search s = {.cell_file = cell_file};
+	bool ok = true;
+
+	mountinfo_each(MOUNTINFO_TYPE, look_at, &s);
+	if (s.n > 0)
+		qsort(s.found, s.n, sizeof *s.found, deepest_first);
+	for (size_t i = 0; i < s.n; i++)
+		ok = unmount(&s.found[i]) && ok;
+	for (size_t i = 0; ok && i < s.n; i++) {
+		ok = s.found[i].fd < 0 || process_wait(s.found[i].fd, PATIENCE_S);
+		if (!ok)
+			log_error("%s: unmounted, but process %ld has not ended after %d s",
+			          s.found[i].path, (long)s.found[i].pid, PATIENCE_S);
 	}
-	if (fd >= 0)
-		close(fd);
-	return rc;
+	for (size_t i = 0; i < s.n; i++)
+		if (s.found[i].fd >= 0)
+			close(s.found[i].fd);
+	free(s.found);
+	return ok;
 }
 
-/* Unmounts a cell whose cell file is not in the directory, for example one in /etc/fstab. */
-static int
-down_by_name(const char *cell)
-{
-	static struct run_record record;
-	bool alive;
-	int n = place_find_by_cell(cell, &record, &alive);
-
-	if (n <= 1)
-		return n == 0 ? CTL_OK : take_down(&record, alive);
-	log_error("%s: mounted more than once: unmount them one by one", cell);
-	return CTL_FAILED;
-}
-
-/* The source of the mount is the data directory of a cell in one process, else the cell file. */
-static int
-down_mount(const char *directory, const char *cell)
-{
-	static struct run_record record;
-	char file[PATH_MAX];
-	bool alive;
-
-	snprintf(file, sizeof file, "%.*s/%s.conf", PATH_MAX - 128, directory, cell);
-	if (place_find_by_source(directory, &record, &alive) ||
-	    place_find_by_source(file, &record, &alive))
-		return take_down(&record, alive);
-	return CTL_OK;
-}
-
+/* The replicas go on while a mount needs them. */
 static int
 down_at(const char *directory, const char *cell)
 {
-	int lock = place_lock(directory), rc;
+	static struct cell_file cell_file;
+	char file[PATH_MAX];
+	int lock = place_lock(directory), found, rc = CTL_OK;
 
 	if (lock < 0)
 		return CTL_FAILED;
-	rc = down_mount(directory, cell);
-	if (rc == CTL_OK && !replicas_stop(directory))
+	found = cell_in_directory(directory, cell, file, &cell_file);
+	if (found < 0 || (found > 0 && !(end_mounts(&cell_file) && replicas_stop(directory))))
 		rc = CTL_FAILED;
+	if (found > 0 && rc == CTL_OK)
+		place_forget_mountpoint(directory);
 	close(lock);
 	return rc;
 }
 
-/* A directory that does not exist holds no running cell, so that is a success. */
+/* ---- the command ---- */
+
+static const char *given_directory;
+
+/* A directory that does not exist holds no running cell, so that is a success. By its name a cell
+ * may have mounts that were made in another way, for example by /etc/fstab. */
 static int
-down(const char *directory, const char *cell)
+run(const struct ctl *ctl, int argc, char **argv)
 {
-	struct place place;
+	static struct cell_file cell_file;
+	const char *name = argc > 0 ? argv[0] : "local";
+	const bool by_name = !given_directory;
 	char canonical[PATH_MAX];
-	const bool by_name = !directory;
-	int rc = CTL_OK;
+	struct place place;
+	int rc = CTL_OK, n;
 
-	if (by_name && !place_default(cell, &place))
+	(void)ctl;
+	if (!cell_file_cell_name_valid(name))
+		return ctl_usage(name, "not a cell's name");
+	if (by_name && !place_default(name, &place))
 		return CTL_FAILED;
-	if (mountinfo_canonical(by_name ? place.directory : directory, canonical) == 0 &&
+	if (mountinfo_canonical(by_name ? place.directory : given_directory, canonical) == 0 &&
 	    access(canonical, F_OK) == 0)
-		rc = down_at(canonical, cell);
-	return rc == CTL_OK && by_name ? down_by_name(cell) : rc;
+		rc = down_at(canonical, by_name ? name : argv[0]);
+	if (rc != CTL_OK || !by_name)
+		return rc;
+	n = find_mounts(name, &cell_file);
+	return n == 0 || (n > 0 && end_mounts(&cell_file)) ? CTL_OK : CTL_FAILED;
 }
 
-static int
-run(struct ctl *ctl, int argc, char **argv)
-{
-	static const struct option longs[] = {
-	    {"dir", required_argument, NULL, OPT_DIR},
-	    CTL_LONG_OPTIONS,
-	};
-	const char *directory = NULL, *cell = "local";
-	int letter;
-
-	while ((letter = getopt_long(argc, argv, "h", longs, NULL)) != -1) {
-		if (letter == OPT_DIR)
-			directory = optarg;
-		else if (!ctl_option(ctl, letter))
-			return CTL_USAGE;
-	}
-	if (ctl->help)
-		return CTL_OK;
-	if (optind < argc)
-		cell = argv[optind++];
-	if (optind < argc)
-		return ctl_usage(&down_command, argv[optind], "unexpected argument");
-	if (!cell_file_cell_name_valid(cell))
-		return ctl_usage(&down_command, cell, "not a cell's name");
-	return down(directory, cell);
-}
+static const struct ctl_option options[] = {{"dir", .value = "DIR", .to = &given_directory}, {0}};
 
 const struct ctl_command down_command = {
     "down",
-    "[--dir DIR] [CELL]",
-    "unmounts a cell and stops it; its data stays",
-    .run = run,
+    "unmounts a cell wherever it is mounted, and stops it; its data stays",
+    {{.words = {"[CELL]"}, .run = run}},
+    options,
 };

@@ -66,12 +66,12 @@ read_state(struct fence *f)
 {
 	struct buffer text = BUFFER(LONGEST_TOKEN + 2);
 	struct stat st;
-	int fd = open(f->state, O_RDONLY | O_CLOEXEC), error;
+	int fd = file_open(f->state, O_RDONLY), error;
 	char *line;
 	bool valid;
 
 	if (fd < 0)
-		return errno == ENOENT ? CTL_OK : failed(f, "cannot be read", errno);
+		return fd == -ENOENT ? CTL_OK : failed(f, "cannot be read", -fd);
 	error = fstat(fd, &st) < 0 ? errno : -file_read(fd, LONGEST_TOKEN + 1, &text);
 	close(fd);
 	if (error != 0) {
@@ -120,18 +120,6 @@ admit(struct fence *f)
 	return record(f);
 }
 
-static int
-fence(struct fence *f, char **command)
-{
-	int rc = admit(f);
-
-	if (rc != CTL_OK)
-		return rc;
-	execvp(command[0], command);
-	log_error("%s: cannot run it: %s", command[0], strerror(errno));
-	return errno == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_RUN;
-}
-
 /* A link stays, and the file that it leads to is replaced: that is made, empty, if it is missing.
  * So all names of a file stand for one state, and for one lock. */
 static bool
@@ -148,39 +136,29 @@ resolve(const char *name, char state[PATH_MAX])
 }
 
 static int
-run(struct ctl *ctl, int argc, char **argv)
+run(const struct ctl *ctl, int argc, char **argv)
 {
-	static const struct option longs[] = {CTL_LONG_OPTIONS};
 	struct fence f = {.mode = 0644};
-	char **command;
-	int letter;
+	int rc;
 
-	while ((letter = getopt_long(argc, argv, "+h", longs, NULL)) != -1)
-		if (!ctl_option(ctl, letter))
-			return CTL_USAGE;
-	if (ctl->help)
-		return CTL_OK;
-	argv += optind;
-	argc -= optind;
-	if (argc < 2)
-		return ctl_usage(&fence_command, argc < 1 ? "STATEFILE" : "TOKEN", "needed");
+	(void)argc;
 	if (!token_parse(argv[1], &f.token))
-		return ctl_usage(&fence_command, argv[1], "not a fencing token");
-	command = argv + 2;
-	if (*command && strcmp(*command, "--") == 0)
-		command++;
-	if (!*command)
-		return ctl_usage(&fence_command, "COMMAND", "needed");
+		return ctl_usage(argv[1], "not a fencing token");
 	if (!resolve(argv[0], f.state)) {
 		log_error("%s: cannot be made: %s", argv[0], strerror(errno));
 		return CTL_FAILED;
 	}
-	return fence(&f, command);
+	rc = admit(&f);
+	if (rc != CTL_OK)
+		return rc;
+	execvp(ctl->command[0], ctl->command);
+	log_error("%s: cannot run it: %s", ctl->command[0], strerror(errno));
+	return errno == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_RUN;
 }
 
 const struct ctl_command fence_command = {
     "fence",
-    "STATEFILE TOKEN -- COMMAND...",
     "runs COMMAND only if TOKEN is not lower than the highest that STATEFILE has seen",
-    .run = run,
+    {{.words = {"STATEFILE", "TOKEN"}, .runs = true, .run = run}},
+    NULL,
 };

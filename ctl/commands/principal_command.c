@@ -1,16 +1,18 @@
 /* principal: adds a principal to a cell, removes one, lists all; or gives an administrator that has
- * lost its key another one. */
+ * lost its key another one. key: makes the key of a principal, and shows the public half of any. */
+#include <errno.h>
 #include <jansson.h>
+#include <pwd.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 #include "cell/base/rc.h"
 #include "cell/config/key_file.h"
 #include "cell/sys/log.h"
 #include "cell/wire/codec.h"
 #include "ctl/ask.h"
 #include "ctl/cell_admin.h"
-
-enum { OPT_DIR = 256 };
+#include "ctl/output.h"
 
 /* A list of principals that is extended by each answer. */
 struct listing {
@@ -50,158 +52,180 @@ on_principals(void *user, const struct message *m)
 	}
 }
 
-static bool
-fetch(const struct cell_admin *o, struct listing *l)
+static int
+run_list(const struct ctl *ctl, int argc, char **argv)
 {
-	bool ok = true;
+	static const struct column columns[] = {{NULL, 0, "name", NULL},
+	                                        {NULL, 0, "public_key", NULL},
+	                                        {0}};
+	struct listing l = {.all = json_array(), .more = true};
+	struct cell_admin o;
+	bool ok = cell_admin_begin(ctl, &o);
 
-	while (ok && l->more) {
+	(void)argc;
+	(void)argv;
+	while (ok && l.more) {
 		const struct message question = {
 		    .code = MSG_principals_request,
-		    .principals_request = {.after = bytes_of(l->last)},
+		    .principals_request = {.after = bytes_of(l.last)},
 		};
 
-		ok =
-		    ask_master(&o->cell_file, &o->key, &question, MSG_principals, on_principals, l);
+		ok = ask_master(&o.cell_file, &o.key, &question, MSG_principals, on_principals, &l);
 	}
-	if (ok && l->rc != RC_OK)
+	cell_admin_end(&o);
+	if (ok && l.rc != RC_OK)
 		log_error("refused: not an administrator");
-	return ok && l->rc == RC_OK;
-}
-
-static void
-print(const struct ctl *ctl, const json_t *all)
-{
-	const json_t *row;
-	size_t i;
-
-	if (ctl->json) {
-		json_dumpf(all, stdout, JSON_INDENT(2));
-		putchar('\n');
-		return;
-	}
-	json_array_foreach(all, i, row)
-	    printf("%s %s\n", json_string_value(json_object_get(row, "name")),
-	           json_string_value(json_object_get(row, "public_key")));
-}
-
-static int
-list(const struct ctl *ctl, const struct cell_admin *o)
-{
-	struct listing l = {.all = json_array(), .more = true};
-	const bool ok = fetch(o, &l);
-
-	if (ok)
-		print(ctl, l.all);
+	ok = ok && l.rc == RC_OK;
+	if (ok && ctl->json)
+		json_text_print(l.all);
+	else if (ok)
+		table_print(l.all, columns);
 	json_decref(l.all);
 	return ok ? CTL_OK : CTL_FAILED;
 }
 
-static int
-operate(const struct cell_admin *o, const struct msg_operate *what)
+/* A name that ACL files hold has rights by them, whoever gets it. */
+static void
+tell_naming(void *user, const char *file)
 {
-	return cell_admin_send(o, what, NULL) == CELL_ADMIN_DONE ? CTL_OK : CTL_FAILED;
+	const struct msg_operate *what = user;
+	const bool removed = what->what == OPERATION_REMOVE_PRINCIPAL;
+
+	log_warn("acl/%s: names %.*s %s", file, (int)what->name.len, (const char *)what->name.data,
+	         removed ? "still: who gets that name has the rights of this file; "
+	                   "remove --purge takes it out"
+	                 : "already: this principal has the rights of that file");
 }
 
-static int
-usage(const char *what, const char *why)
-{
-	return ctl_usage(&principal_command, what, why);
-}
-
-/* Reads the arguments; `what` stays 0 for a list. */
-static int
-check(int argc, char **argv, struct msg_operate *what, uint8_t key[NOISE_KEY])
-{
-	static const struct {
-		const char *word;
-		int arguments;
-		enum operation what;
-	} kinds[] = {
-	    {"list", 0, 0},
-	    {"add", 2, OPERATION_ADD_PRINCIPAL},
-	    {"remove", 1, OPERATION_REMOVE_PRINCIPAL},
-	    {"recover", 2, OPERATION_RECOVER_PRINCIPAL},
-	};
-	enum { KINDS = sizeof kinds / sizeof *kinds };
-	size_t i = 0;
-
-	if (argc == 0)
-		return usage("list, add, remove or recover", "needed");
-	while (i < KINDS && strcmp(argv[0], kinds[i].word) != 0)
-		i++;
-	if (i == KINDS)
-		return usage(argv[0], "neither list, add, remove nor recover");
-	if (argc - 1 != kinds[i].arguments)
-		return usage(argv[0], "wrong number of arguments");
-	what->what = (uint8_t)kinds[i].what;
-	if (argc > 1 && !key_principal_valid(argv[1]))
-		return usage(argv[1], "not a principal's name");
-	if (argc > 2 && !key_from_text(argv[2], key, NOISE_KEY))
-		return usage(argv[2], "not a public key (see lsctl key show)");
-	if (argc > 1)
-		what->name = bytes_of(argv[1]);
-	if (argc > 2)
-		what->key = (struct bytes){key, NOISE_KEY};
-	return 0;
-}
+static const char *directory;
+static bool purge;
 
 /* With a data directory the command is an operator's on the host of a replica. */
 static int
-check_directory(const struct msg_operate *what, const char *directory)
+operate(const struct ctl *ctl, enum operation operation, int argc, char **argv)
 {
-	const bool recovers = what->what == OPERATION_RECOVER_PRINCIPAL;
-
-	if (recovers && (directory == NULL || directory[0] == '\0'))
-		return usage("--dir", "needed");
-	if (!recovers && directory != NULL)
-		return usage("--dir", "only for recover");
-	return 0;
-}
-
-static int
-run_one(const struct ctl *ctl, const struct msg_operate *what, const char *directory)
-{
-	struct cell_admin o;
-	int rc = CTL_FAILED;
-	const bool ok =
-	    directory != NULL ? cell_admin_begin_on_host(directory, &o) : cell_admin_begin(ctl, &o);
-
-	if (ok)
-		rc = what->what == 0 ? list(ctl, &o) : operate(&o, what);
-	cell_admin_end(&o);
-	return rc;
-}
-
-static int
-run(struct ctl *ctl, int argc, char **argv)
-{
-	static const struct option longs[] = {
-	    {"dir", required_argument, NULL, OPT_DIR},
-	    CTL_LONG_OPTIONS,
-	};
-	struct msg_operate what = {0};
-	const char *directory = NULL;
 	uint8_t key[NOISE_KEY];
-	int letter, rc;
+	struct msg_operate what = {.what = (uint8_t)operation, .purge = purge};
+	struct cell_admin o;
+	bool ok;
 
-	while ((letter = getopt_long(argc, argv, "h", longs, NULL)) != -1) {
-		if (letter == OPT_DIR)
-			directory = optarg;
-		else if (!ctl_option(ctl, letter))
-			return CTL_USAGE;
-	}
-	if (ctl->help)
-		return CTL_OK;
-	rc = check(argc - optind, argv + optind, &what, key);
-	if (rc == 0)
-		rc = check_directory(&what, directory);
-	return rc != 0 ? rc : run_one(ctl, &what, directory);
+	if (!key_principal_valid(argv[0]))
+		return ctl_usage(argv[0], "not a principal's name");
+	what.name = bytes_of(argv[0]);
+	if (argc > 1 && !key_from_text(argv[1], key, sizeof key))
+		return ctl_usage(argv[1], "not a public key (see lsctl key show)");
+	if (argc > 1)
+		what.key = (struct bytes){key, sizeof key};
+	ok =
+	    directory != NULL ? cell_admin_begin_on_host(directory, &o) : cell_admin_begin(ctl, &o);
+	ok = ok && cell_admin_send_principal(&o, &what, tell_naming, &what) == CELL_ADMIN_DONE;
+	cell_admin_end(&o);
+	return ok ? CTL_OK : CTL_FAILED;
 }
+
+static int
+run_add(const struct ctl *ctl, int argc, char **argv)
+{
+	return operate(ctl, OPERATION_ADD_PRINCIPAL, argc, argv);
+}
+
+static int
+run_remove(const struct ctl *ctl, int argc, char **argv)
+{
+	return operate(ctl, OPERATION_REMOVE_PRINCIPAL, argc, argv);
+}
+
+static int
+run_recover(const struct ctl *ctl, int argc, char **argv)
+{
+	return operate(ctl, OPERATION_RECOVER_PRINCIPAL, argc, argv);
+}
+
+static const struct ctl_option options[] = {
+    {"dir", 0, "DATADIR", &directory, .only = "recover", .needed = true},
+    {"purge", .to = &purge, .only = "remove"},
+    {0},
+};
 
 const struct ctl_command principal_command = {
     "principal",
-    "list | add NAME PUBLICKEY | remove NAME | recover NAME PUBLICKEY --dir DATADIR",
     "lists the principals of a cell; adds one, removes one; gives an administrator a new key",
-    .run = run,
+    {{.name = "list", .run = run_list},
+     {.name = "add", .words = {"NAME", "PUBLICKEY"}, .run = run_add},
+     {.name = "remove", .words = {"NAME"}, .run = run_remove},
+     {.name = "recover", .words = {"NAME", "PUBLICKEY"}, .run = run_recover}},
+    options,
+};
+
+/* ---- key ---- */
+
+static const char *const kinds[] = {
+    [KEY_SIGNING] = "signing",
+    [KEY_REPLICA] = "replica",
+    [KEY_PRINCIPAL] = "principal",
+};
+
+static int
+print_key(const struct ctl *ctl, const struct key_public *key)
+{
+	char text[KEY_TEXT];
+	json_t *all;
+
+	if (!key_to_text(key->public_key, sizeof key->public_key, text, sizeof text))
+		return CTL_FAILED;
+	if (!ctl->json) {
+		puts(text);
+		return CTL_OK;
+	}
+	all = json_object();
+	json_object_set_new(all, "kind", json_string(kinds[key->kind]));
+	if (key->kind == KEY_PRINCIPAL)
+		json_object_set_new(all, "name", json_string(key->name));
+	json_object_set_new(all, "public_key", json_string(text));
+	json_text_print(all);
+	json_decref(all);
+	return CTL_OK;
+}
+
+static int
+run_show(const struct ctl *ctl, int argc, char **argv)
+{
+	struct key_public key;
+	char why[512];
+
+	(void)argc;
+	if (key_file_read_public(argv[0], &key, why, sizeof why))
+		return print_key(ctl, &key);
+	log_error("%s", why);
+	return CTL_FAILED;
+}
+
+static int
+run_generate(const struct ctl *ctl, int argc, char **argv)
+{
+	const struct passwd *user = argc > 1 ? NULL : getpwuid(geteuid());
+	const char *name = argc > 1 ? argv[1] : user ? user->pw_name : "";
+	struct key_public key = {.kind = KEY_PRINCIPAL};
+	struct noise_pair pair;
+	int rc;
+
+	if (!key_principal_valid(name))
+		return ctl_usage(name[0] ? name : "NAME", "not a principal's name");
+	rc = key_file_create_channel(argv[0], name, &pair);
+	if (rc < 0) {
+		log_error("%s: %s", argv[0], rc == -EEXIST ? "exists already" : strerror(-rc));
+		return CTL_FAILED;
+	}
+	strcpy(key.name, name);
+	memcpy(key.public_key, pair.public, sizeof key.public_key);
+	explicit_bzero(&pair, sizeof pair);
+	return print_key(ctl, &key);
+}
+
+const struct ctl_command key_command = {
+    "key",
+    "makes the key of a principal; prints the public half of a key",
+    {{.name = "generate", .words = {"FILE", "[NAME]"}, .run = run_generate},
+     {.name = "show", .words = {"FILE"}, .run = run_show}},
+    NULL,
 };

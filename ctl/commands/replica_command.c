@@ -1,40 +1,49 @@
-/* replica: lists the members of a cell, adds one, removes one. */
+/* replica: lists the members of a cell, adds one, removes one. master: hands the mastership over.
+ */
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 #include "cell/sys/file.h"
 #include "cell/config/key_file.h"
+#include "cell/sys/clock.h"
 #include "cell/sys/log.h"
 #include "ctl/ask.h"
 #include "ctl/health.h"
 #include "ctl/cell_admin.h"
-#include "ctl/cell_refresh.h"
+#include "ctl/cell.h"
+#include "ctl/output.h"
 
-enum { OPT_DIR = 256 };
+enum { PATIENCE_S = 10, ASK_EVERY_MS = 50 };
 
 /* ---- list ---- */
 
 static int
-list(const struct ctl *ctl, const struct cell_admin *o)
+run_list(const struct ctl *ctl, int argc, char **argv)
 {
 	struct answer answers[LIMIT_REPLICAS];
+	struct cell_admin o;
+	const bool asked = cell_admin_begin(ctl, &o) && ask_replicas(&o.cell_file, &o.key, answers);
 	json_t *health;
 
-	if (!ask_replicas(&o->cell_file, &o->key, answers))
+	(void)argc;
+	(void)argv;
+	cell_admin_end(&o);
+	if (!asked)
 		return CTL_FAILED;
-	health = health_json(&o->cell_file, answers);
-	if (ctl->json) {
-		json_dumpf(json_object_get(health, "replicas"), stdout, JSON_INDENT(2));
-		putchar('\n');
-	} else {
+	health = health_json(&o.cell_file, answers);
+	if (ctl->json)
+		json_text_print(json_object_get(health, "replicas"));
+	else
 		health_print_members(health);
-	}
 	json_decref(health);
-	return answers_master(answers, o->cell_file.replicas_n) >= 0 ? CTL_OK : CTL_FAILED;
+	return answers_master(answers, o.cell_file.replicas_n) >= 0 ? CTL_OK : CTL_FAILED;
 }
 
 /* ---- add ---- */
@@ -89,6 +98,21 @@ make_key(struct adding *a)
 	return fail(a->key_file, -rc);
 }
 
+/* Of several that begin at once with one directory, one goes on; none of the others takes away the
+ * key of that one. The lock lasts until the process ends. */
+static bool
+lock_directory(const char *directory)
+{
+	const int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0)
+		return true;
+	if (fd < 0 || errno != EWOULDBLOCK)
+		return fail(directory, errno);
+	log_error("%s: another lsctl replica add makes it: let that one end", directory);
+	return false;
+}
+
 /* Makes the key, or uses that of an earlier attempt: the cell may have added a member with it, and
  * then answers with that member's id. */
 static bool
@@ -96,8 +120,10 @@ begin(struct adding *a)
 {
 	char why[512];
 
+	if ((!is_attempt(a->directory) && !make_key(a)) || !lock_directory(a->directory))
+		return false;
 	if (!is_attempt(a->directory))
-		return make_key(a);
+		return fail(a->directory, EEXIST); /* another one has ended meanwhile */
 	if (key_file_read_replica(a->key_file, &a->pair, why, sizeof why))
 		return true;
 	log_error("%s", why);
@@ -150,7 +176,7 @@ finish(struct adding *a)
 	struct cell_file *cell_file = &a->o->cell_file;
 	int rc;
 
-	if (!ask_members(cell_file, &a->o->key) || !cell_refresh_keys(a->o))
+	if (!ask_members(cell_file, &a->o->key) || !cell_ask_keys(cell_file, &a->o->key))
 		return CTL_FAILED;
 	rc = put_itself(a, cell_file) ? cell_file_write(a->conf_file, cell_file) : -E2BIG;
 	if (rc == 0)
@@ -188,12 +214,19 @@ add(struct adding *a)
 	return finish(a);
 }
 
-static int
-run_add(const struct ctl *ctl, struct cell_admin *o, const char *address, const char *directory)
-{
-	struct adding a = {.ctl = ctl, .o = o, .address = address, .directory = directory};
-	int code;
+static const char *given_directory;
 
+static int
+run_add(const struct ctl *ctl, int argc, char **argv)
+{
+	const char *directory = given_directory;
+	struct cell_admin o;
+	struct adding a = {.ctl = ctl, .o = &o, .address = argv[0], .directory = directory};
+	int code = CTL_FAILED;
+
+	(void)argc;
+	if (!cell_file_address_valid(argv[0]))
+		return ctl_usage(argv[0], "not HOST:PORT");
 	if (snprintf(a.key_file, PATH_MAX, "%s/replica.key" FILE_UNFINISHED, directory) >=
 	    PATH_MAX) {
 		log_error("%.64s...: %s", directory, strerror(ENAMETOOLONG));
@@ -201,102 +234,138 @@ run_add(const struct ctl *ctl, struct cell_admin *o, const char *address, const 
 	}
 	snprintf(a.key_file, PATH_MAX, "%.*s/replica.key", PATH_MAX - 32, directory);
 	snprintf(a.conf_file, PATH_MAX, "%.*s/cell.conf", PATH_MAX - 32, directory);
-	code = add(&a);
+	if (cell_admin_begin(ctl, &o))
+		code = add(&a);
 	explicit_bzero(&a.pair, sizeof a.pair);
+	cell_admin_end(&o);
 	return code;
 }
 
 /* ---- remove ---- */
 
-static int
-remove_replica(const struct ctl *ctl, const struct cell_admin *o, uint8_t id)
+/* 0: there is no such id. */
+static uint8_t
+id_of(const char *text)
 {
-	const struct msg_operate what = {.what = OPERATION_REMOVE_REPLICA, .id = id};
+	uint64_t id;
 
-	if (cell_admin_send(o, &what, NULL) != CELL_ADMIN_DONE)
-		return CTL_FAILED;
-	if (!ctl->json)
-		printf("replica %u is no longer a member of cell %s\n", id, o->cell_file.name);
+	return ctl_take_count(&id, text) && id <= LIMIT_REPLICA_ID ? (uint8_t)id : 0;
+}
+
+static int
+run_remove(const struct ctl *ctl, int argc, char **argv)
+{
+	const struct msg_operate what = {.what = OPERATION_REMOVE_REPLICA, .id = id_of(argv[0])};
+	struct cell_admin o;
+	bool done;
+
+	(void)argc;
+	if (what.id == 0)
+		return ctl_usage(argv[0], "not a replica's id");
+	done = cell_admin_begin(ctl, &o) && cell_admin_send(&o, &what, NULL) == CELL_ADMIN_DONE;
+	cell_admin_end(&o);
+	if (done && !ctl->json)
+		line_print("replica %u is no longer a member of cell %s", (unsigned)what.id,
+		           o.cell_file.name);
+	return done ? CTL_OK : CTL_FAILED;
+}
+
+static const struct ctl_option options[] = {
+    {"dir", 0, "DIR", &given_directory, .only = "add", .needed = true},
+    {0},
+};
+
+const struct ctl_command replica_command = {
+    "replica",
+    "shows the members of a cell; adds one, removes one",
+    {{.name = "list", .run = run_list},
+     {.name = "add", .words = {"HOST:PORT"}, .run = run_add},
+     {.name = "remove", .words = {"ID"}, .run = run_remove}},
+    options,
+};
+
+/* ---- master ---- */
+
+/* The master's id; 0: there is no master. False after an error message. */
+static bool
+master_id(const struct cell_admin *o, uint8_t *id)
+{
+	struct answer answers[LIMIT_REPLICAS];
+	int master;
+
+	if (!ask_replicas(&o->cell_file, &o->key, answers))
+		return false;
+	master = answers_master(answers, o->cell_file.replicas_n);
+	*id = master < 0 ? 0 : o->cell_file.replicas[master].id;
+	return true;
+}
+
+static int
+print_master(const struct ctl *ctl, uint8_t master)
+{
+	if (ctl->json)
+		printf("{\"master\": %u}\n", master);
+	else
+		printf("replica %u is master\n", master);
 	return CTL_OK;
 }
 
-/* ---- the command ---- */
-
+/* Waits until the wanted replica, or any other than before, is master. */
 static int
-usage(const char *what, const char *why)
+await(const struct ctl *ctl, const struct cell_admin *o, uint8_t before, uint8_t wanted)
 {
-	return ctl_usage(&replica_command, what, why);
+	const mono_t deadline = mono_add(clock_now(), span_s(PATIENCE_S));
+	uint8_t now;
+
+	do {
+		if (!master_id(o, &now))
+			return CTL_FAILED;
+		if (now != 0 && (wanted != 0 ? now == wanted : now != before))
+			return print_master(ctl, now);
+		nanosleep(&(struct timespec){.tv_nsec = ASK_EVERY_MS * 1000000L}, NULL);
+	} while (!mono_reached(clock_now(), deadline));
+	if (now == 0)
+		log_error("the cell has no master after %d s", PATIENCE_S);
+	else
+		log_error("the mastership was not handed over: replica %u is master; its log says "
+		          "why",
+		          now);
+	return CTL_FAILED;
 }
 
-/* Checks the arguments; 0, or an exit code after an error message. */
+/* The answer of the old master may be lost with it; the success is judged by the new master. */
 static int
-check(int argc, char **argv, const char *directory)
+transfer(const struct ctl *ctl, const struct cell_admin *o, uint8_t id)
 {
-	const bool is_add = argc > 0 && strcmp(argv[0], "add") == 0;
-	const bool is_remove = argc > 0 && strcmp(argv[0], "remove") == 0;
+	const struct msg_operate what = {.what = OPERATION_TRANSFER, .id = id};
+	uint8_t before;
 
-	if (argc == 0)
-		return usage("list, add or remove", "needed");
-	if (!is_add && !is_remove && strcmp(argv[0], "list") != 0)
-		return usage(argv[0], "neither list, add nor remove");
-	if (argc < 2 && (is_add || is_remove))
-		return usage(is_add ? "HOST:PORT" : "ID", "needed");
-	if (argc > 1 + (is_add || is_remove))
-		return usage(argv[1 + (is_add || is_remove)], "unexpected argument");
-	if (is_add && !cell_file_address_valid(argv[1]))
-		return usage(argv[1], "not HOST:PORT");
-	if (is_add && (directory == NULL || directory[0] == '\0'))
-		return usage("--dir", "needed");
-	if (!is_add && directory != NULL)
-		return usage("--dir", "only for add");
-	if (is_remove && cell_admin_number(argv[1], LIMIT_REPLICA_ID) == 0)
-		return usage(argv[1], "not a replica's id");
-	return 0;
-}
-
-static int
-run_one(const struct ctl *ctl, struct cell_admin *o, char **argv, const char *directory)
-{
-	if (!cell_admin_begin(ctl, o))
+	if (!master_id(o, &before))
 		return CTL_FAILED;
-	if (strcmp(argv[0], "add") == 0)
-		return run_add(ctl, o, argv[1], directory);
-	if (strcmp(argv[0], "remove") == 0)
-		return remove_replica(ctl, o,
-		                      (uint8_t)cell_admin_number(argv[1], LIMIT_REPLICA_ID));
-	return list(ctl, o);
+	if (before != 0 && before == id)
+		return print_master(ctl, before);
+	if (cell_admin_send(o, &what, NULL) != CELL_ADMIN_DONE)
+		return CTL_FAILED;
+	return await(ctl, o, before, id);
 }
 
 static int
-run(struct ctl *ctl, int argc, char **argv)
+run_transfer(const struct ctl *ctl, int argc, char **argv)
 {
-	static const struct option longs[] = {
-	    {"dir", required_argument, NULL, OPT_DIR},
-	    CTL_LONG_OPTIONS,
-	};
-	const char *directory = NULL;
+	const uint8_t id = argc > 0 ? id_of(argv[0]) : 0;
 	struct cell_admin o;
-	int letter, rc;
+	int rc;
 
-	while ((letter = getopt_long(argc, argv, "h", longs, NULL)) != -1) {
-		if (letter == OPT_DIR)
-			directory = optarg;
-		else if (!ctl_option(ctl, letter))
-			return CTL_USAGE;
-	}
-	if (ctl->help)
-		return CTL_OK;
-	rc = check(argc - optind, argv + optind, directory);
-	if (rc != 0)
-		return rc;
-	rc = run_one(ctl, &o, argv + optind, directory);
+	if (argc > 0 && id == 0)
+		return ctl_usage(argv[0], "not a replica's id");
+	rc = cell_admin_begin(ctl, &o) ? transfer(ctl, &o, id) : CTL_FAILED;
 	cell_admin_end(&o);
 	return rc;
 }
 
-const struct ctl_command replica_command = {
-    "replica",
-    "list | add HOST:PORT --dir DIR | remove ID",
-    "shows the members of a cell; adds one, removes one",
-    .run = run,
+const struct ctl_command master_command = {
+    "master",
+    "hands the mastership over, to that replica or to any",
+    {{.name = "transfer", .words = {"[ID]"}, .run = run_transfer}},
+    NULL,
 };

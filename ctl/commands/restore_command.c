@@ -1,5 +1,5 @@
 /* restore: makes a new cell from a backup or from the data directory of a stopped replica. */
-#include "cell/store/restoration.h"
+#include "cell/store/salvage.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -11,10 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "cell/sys/log.h"
-#include "cell/store/salvage.h"
-#include "ctl/addresses.h"
 #include "ctl/cell.h"
-#include "ctl/utc.h"
+#include "ctl/output.h"
 
 /* The state is made in this directory below the new cell's, so that the disk has space for it. */
 #define WORK "restore.unfinished"
@@ -147,7 +145,7 @@ print_text(const struct restoring *r)
 
 	utc_text(s->written_s, written);
 	utc_age(s->written_s, age);
-	printf("%-24s %s\n", "cell", s->cell);
+	line_print("%-24s %s", "cell", s->cell);
 	printf("%-24s %" PRIu64, "log index", s->applied);
 	if (s->from_log > 0)
 		printf(" (the last %" PRIu64 " entries from the log)", s->from_log);
@@ -170,67 +168,50 @@ print_json(const struct restoring *r)
 		snprintf(path, sizeof path, "%s/%s.conf", r->directory, r->cell_file.name);
 	all = cell_json(path, &r->cell_file);
 	utc_text(s->written_s, written);
-	json_object_set_new(all, "log_index", json_integer((json_int_t)s->applied));
-	json_object_set_new(all, "from_log", json_integer((json_int_t)s->from_log));
+	json_object_set_new(all, "log_index", json_number(s->applied));
+	json_object_set_new(all, "from_log", json_number(s->from_log));
 	json_object_set_new(all, "last_written", json_string(written));
-	json_object_set_new(all, "nodes", json_integer((json_int_t)s->nodes));
-	json_object_set_new(all, "bytes", json_integer((json_int_t)s->bytes));
-	json_object_set_new(all, "sessions_ended", json_integer((json_int_t)s->sessions));
-	json_dumpf(all, stdout, JSON_INDENT(2));
-	putchar('\n');
+	json_object_set_new(all, "nodes", json_number(s->nodes));
+	json_object_set_new(all, "bytes", json_number(s->bytes));
+	json_object_set_new(all, "sessions_ended", json_number(s->sessions));
+	json_text_print(all);
 	json_decref(all);
 }
 
 /* ---- the command ---- */
 
-static int
-usage(const char *what, const char *why)
-{
-	return ctl_usage(&restore_command, what, why);
-}
+static struct restoring restoring;
 
 static int
-check(struct restoring *r, int argc, char **argv)
+run(const struct ctl *ctl, int argc, char **argv)
 {
-	if (argc < 1)
-		return usage("FILE", "needed");
-	if (argc > 1)
-		return usage(argv[1], "unexpected argument");
-	if (!r->directory || r->directory[0] == '\0')
-		return usage("--dir", "needed");
+	struct restoring *r = &restoring;
+
+	(void)argc;
 	r->source = argv[0];
-	return addresses_check(&r->replicas, &restore_command);
-}
-
-static int
-run(struct ctl *ctl, int argc, char **argv)
-{
-	static struct restoring r;
-	int code = addresses_scan(ctl, argc, argv, &r.directory, &r.replicas);
-
-	if (code || ctl->help)
-		return code;
-	if (r.replicas.set_n > 0)
-		return ctl_usage(&restore_command, "--set", "the settings are those of the copy");
-	code = check(&r, argc - optind, argv + optind);
-	if (code)
-		return code;
-	if (!restore(&r))
+	if (!restore(r))
 		return CTL_FAILED;
-	if (r.restored.damaged > 0)
+	if (r->restored.damaged > 0)
 		log_warn("%s: log.db is damaged: its entries behind index %" PRIu64
 		         ", up to %" PRIu64 ", are lost",
-		         r.source, r.restored.applied, r.restored.damaged);
+		         r->source, r->restored.applied, r->restored.damaged);
 	if (ctl->json)
-		print_json(&r);
+		print_json(r);
 	else
-		print_text(&r);
+		print_text(r);
 	return CTL_OK;
 }
 
+static const struct ctl_option options[] = {
+    {"dir", .value = "DIR", .to = &restoring.directory, .needed = true},
+    {"replica", .value = "HOST:PORT", .to = &restoring.replicas, .take = addresses_take},
+    {0},
+};
+
 const struct ctl_command restore_command = {
     "restore",
-    "FILE|DATADIR --dir DIR [--replica HOST:PORT ...]",
-    "makes a new cell from a backup, or from the data of a stopped replica",
-    .run = run,
+    "makes a new cell (--replica once for each replica) from a backup, or from the data of a"
+    " stopped replica",
+    {{.words = {"FILE|DATADIR"}, .run = run}},
+    options,
 };

@@ -7,13 +7,8 @@
 #include "ctl/cell.h"
 #include "ctl/cell_status.h"
 #include "ctl/lock_list.h"
+#include "ctl/output.h"
 #include "ctl/session_list.h"
-
-struct top {
-	double pause_s;
-	unsigned long count; /* 0: for ever */
-	const char *path;
-};
 
 /* NULL where there is no list: of a cell in one process, without a key, or after an error
  * message. */
@@ -41,19 +36,6 @@ sessions_of(const struct ctl *ctl, const char *path)
 }
 
 static void
-print_json(json_t *status, json_t *sessions, json_t *locks)
-{
-	json_t *all = json_object();
-
-	json_object_set(all, "status", status ? status : json_null());
-	json_object_set(all, "sessions", sessions ? sessions : json_null());
-	json_object_set(all, "locks", locks ? locks : json_null());
-	json_dumpf(all, stdout, JSON_COMPACT);
-	putchar('\n');
-	json_decref(all);
-}
-
-static void
 print_text(json_t *status, json_t *sessions, json_t *locks)
 {
 	if (isatty(STDOUT_FILENO))
@@ -74,83 +56,54 @@ print_text(json_t *status, json_t *sessions, json_t *locks)
 static bool
 show(const struct ctl *ctl, const char *path)
 {
-	json_t *status = cell_status(ctl, path);
+	json_t *status = cell_status(ctl, path, false), *all = json_object();
 	bool good = status && cell_status_is_good(status);
 	json_t *sessions = good ? sessions_of(ctl, path) : NULL;
 	json_t *locks = good ? lock_list(ctl, path) : NULL;
 
+	json_object_set_new(all, "status", status ? status : json_null());
+	json_object_set_new(all, "sessions", sessions ? sessions : json_null());
+	json_object_set_new(all, "locks", locks ? locks : json_null());
 	if (ctl->json)
-		print_json(status, sessions, locks);
+		json_text_print_line(all);
 	else
 		print_text(status, sessions, locks);
 	fflush(stdout);
-	json_decref(status);
-	json_decref(sessions);
-	json_decref(locks);
+	json_decref(all);
 	return good;
 }
 
-static void
-pause_for(double seconds)
-{
-	struct timespec left = {.tv_sec = (time_t)seconds};
+/* ---- the command ---- */
 
-	left.tv_nsec = (long)((seconds - (double)left.tv_sec) * 1e9);
-	while (nanosleep(&left, &left) < 0 && errno == EINTR)
-		;
-}
+static double pause_s = 1;
+static uint64_t count; /* 0: for ever */
 
 static int
-top(const struct ctl *ctl, const struct top *t)
+run(const struct ctl *ctl, int argc, char **argv)
 {
-	bool good = show(ctl, t->path);
+	bool good = show(ctl, argv[0]);
 
-	for (unsigned long n = 1; n != t->count && !ferror(stdout); n++) {
-		pause_for(t->pause_s);
-		good = show(ctl, t->path);
+	(void)argc;
+	for (uint64_t n = 1; n != count && !ferror(stdout); n++) {
+		struct timespec left = {.tv_sec = (time_t)pause_s};
+
+		left.tv_nsec = (long)((pause_s - (double)left.tv_sec) * 1e9);
+		while (nanosleep(&left, &left) < 0 && errno == EINTR)
+			;
+		good = show(ctl, argv[0]);
 	}
 	return good ? CTL_OK : CTL_FAILED;
 }
 
-static bool
-pause_option(struct top *t)
-{
-	char *end;
-
-	t->pause_s = strtod(optarg, &end);
-	return *optarg != '\0' && *end == '\0' && t->pause_s >= 0.1 && t->pause_s <= 3600;
-}
-
-static int
-run(struct ctl *ctl, int argc, char **argv)
-{
-	static const struct option longs[] = {
-	    {"delay", required_argument, NULL, 'd'},
-	    {"count", required_argument, NULL, 'n'},
-	    CTL_LONG_OPTIONS,
-	};
-	struct top t = {.pause_s = 1};
-	int letter;
-
-	while ((letter = getopt_long(argc, argv, "hd:n:", longs, NULL)) != -1) {
-		if (letter == 'd' && !pause_option(&t))
-			return ctl_usage(&top_command, optarg, "not a number of seconds");
-		if (letter == 'n' && (t.count = cell_admin_number(optarg, 1000000000)) == 0)
-			return ctl_usage(&top_command, optarg, "not a number");
-		if (letter != 'd' && letter != 'n' && !ctl_option(ctl, letter))
-			return CTL_USAGE;
-	}
-	if (ctl->help)
-		return CTL_OK;
-	if (argc - optind > 1)
-		return ctl_usage(&top_command, argv[optind + 1], "unexpected argument");
-	t.path = argv[optind];
-	return top(ctl, &t);
-}
+static const struct ctl_option options[] = {
+    {"delay", 'd', "SECONDS", &pause_s, .least = 0.1, .most = 3600},
+    {"count", 'n', "COUNT", &count, ctl_take_count, .wrong = "not a number"},
+    {0},
+};
 
 const struct ctl_command top_command = {
     "top",
-    "[-d SECONDS] [-n COUNT] [--cell FILE|NAME] [--json] [PATH]",
     "shows replicas, sessions and locks of a cell every second",
-    .run = run,
+    {{.words = {"[PATH]"}, .run = run}},
+    options,
 };

@@ -12,14 +12,16 @@
 #include "cell/sys/mountinfo.h"
 #include "cell/sys/process.h"
 #include "ctl/cell.h"
-#include "ctl/program.h"
 #include "ctl/replicas.h"
 
-enum { OPT_REPLICAS = 256, OPT_DIR, OPT_MOUNT, LEAVE_PATIENCE_S = 20 };
+enum { LEAVE_PATIENCE_S = 20 };
 
 struct up {
 	const struct ctl *ctl;
-	const char *directory, *mountpoint, *cell;
+	const char *directory, *mountpoint;
+	const char
+	    *named; /* the cell's name as given; NULL: that of an existing cell, else local */
+	const char *cell;
 	int replicas; /* number given; 0: that of an existing cell, else 1 */
 	struct place place;
 	struct cell_file cell_file;
@@ -80,21 +82,28 @@ prepare_places(struct up *u)
 {
 	struct place *p = &u->place;
 
-	if ((!u->directory || !u->mountpoint) && !place_default(u->cell, p))
+	if (!u->directory && !place_default(u->cell, p))
 		return false;
 	if (u->directory)
 		snprintf(p->directory, sizeof p->directory, "%s", u->directory);
-	if (u->mountpoint)
-		snprintf(p->mountpoint, sizeof p->mountpoint, "%s", u->mountpoint);
 	return make_parent(p->directory) && canonical(p->directory, p->directory);
 }
 
+/* The given one, else the one before, else the default. */
 static bool
 prepare_mountpoint(struct up *u)
 {
 	struct place *p = &u->place;
+	static struct place standard;
 	struct mountinfo info;
 
+	if (u->mountpoint) {
+		snprintf(p->mountpoint, PATH_MAX, "%s", u->mountpoint);
+	} else if (!place_recall_mountpoint(p->directory, p->mountpoint)) {
+		if (!place_default(u->cell, &standard))
+			return false;
+		strcpy(p->mountpoint, standard.mountpoint);
+	}
 	if (!make_parent(p->mountpoint) || !canonical(p->mountpoint, p->mountpoint))
 		return false;
 	/* Where something is mounted there is a directory; a dead mount is not accessed. */
@@ -142,14 +151,28 @@ wait_for_leaving(const struct run_record *r)
 	return gone;
 }
 
+/* Its record: of a cell in one process the only mount that there can be, else the one that `up` has
+ * made. */
+static bool
+own_mount(const struct up *u, struct run_record *r)
+{
+	char mountpoint[PATH_MAX];
+	bool alive;
+
+	if (!cell_file_is_standalone(&u->cell_file) &&
+	    place_recall_mountpoint(u->place.directory, mountpoint))
+		return run_dir_read(mountpoint, r, &alive) && alive &&
+		       strcmp(r->source, u->source) == 0;
+	return place_find_by_source(u->source, r, &alive) && alive;
+}
+
 /* 1: the cell is up already, as in the record; 0: it is not; -1 after an error message. */
 static int
 already_up(struct up *u, struct run_record *r)
 {
 	struct mountinfo info;
-	bool alive;
 
-	if (!place_find_by_source(u->source, r, &alive) || !alive)
+	if (!own_mount(u, r))
 		return 0;
 	if (!mountinfo_at(r->mountpoint, &info) || strcmp(info.type, MOUNTINFO_TYPE) != 0)
 		return wait_for_leaving(r) ? 0 : -1;
@@ -176,33 +199,29 @@ up_mount(struct up *u)
 	if (!prepare_mountpoint(u))
 		return CTL_FAILED;
 	rc = cell_file_is_standalone(&u->cell_file) ? mount_standalone(u) : mount_network(u);
-	if (rc == CTL_OK)
-		puts(u->place.mountpoint);
-	return rc;
+	if (rc != CTL_OK)
+		return rc;
+	if (!cell_file_is_standalone(&u->cell_file))
+		place_note_mountpoint(u->place.directory, u->place.mountpoint);
+	puts(u->place.mountpoint);
+	return CTL_OK;
 }
 
 /* ---- the cell in the directory ---- */
 
-/* The directory of a cell of several replicas holds CELL.conf, that of a cell in one process
- * cell.conf. */
 static bool
 read_existing(struct up *u, bool *exists)
 {
 	const char *directory = u->place.directory;
+	const int found = cell_in_directory(directory, u->named, u->source, &u->cell_file);
 
-	snprintf(u->source, sizeof u->source, "%.*s/%s.conf", PATH_MAX - 128, directory, u->cell);
-	*exists = access(u->source, F_OK) == 0;
-	if (!*exists) {
-		snprintf(u->source, sizeof u->source, "%.*s/cell.conf", PATH_MAX - 128, directory);
-		*exists = access(u->source, F_OK) == 0;
+	*exists = found > 0;
+	if (found > 0) {
+		u->cell = u->cell_file.name;
+		if (!cell_file_is_standalone(&u->cell_file))
+			u->newer = newer_list_in(directory, &u->cell_file);
 	}
-	if (!*exists)
-		return true;
-	if (!cell_read(u->source, &u->cell_file))
-		return false;
-	if (!cell_file_is_standalone(&u->cell_file))
-		u->newer = newer_list_in(directory, &u->cell_file);
-	return true;
+	return found >= 0;
 }
 
 /* Brings the cell file up to date: clients can use it as long as one of its replicas is still a
@@ -301,11 +320,35 @@ up_standalone(struct up *u)
 	return rc;
 }
 
-static int
-up(struct up *u)
+/* ---- the command ---- */
+
+static struct up given;
+
+/* The number must be odd: one replica more than that enlarges the majority but tolerates no more
+ * failures. */
+static bool
+take_replicas(void *to, const char *text)
 {
+	const int n = text[0] - '0';
+
+	*(int *)to = n;
+	return text[0] != '\0' && text[1] == '\0' && n >= 1 && n <= LIMIT_REPLICAS && n % 2 == 1;
+}
+
+static int
+run(const struct ctl *ctl, int argc, char **argv)
+{
+	struct up *u = &given;
 	bool exists;
 
+	(void)argc;
+	u->ctl = ctl;
+	u->named = argv[0];
+	u->cell = u->named ? u->named : "local";
+	if (!cell_file_cell_name_valid(u->cell))
+		return ctl_usage(u->cell, "not a cell's name");
+	if (!u->directory)
+		u->named = u->cell; /* the default directory is that of its name */
 	if (!prepare_places(u) || !read_existing(u, &exists) || (exists && !check_number(u)))
 		return CTL_FAILED;
 	if (exists ? !cell_file_is_standalone(&u->cell_file) : u->replicas > 1)
@@ -313,56 +356,16 @@ up(struct up *u)
 	return up_standalone(u);
 }
 
-/* ---- the command ---- */
-
-/* The number must be odd: one replica more than that enlarges the majority but tolerates no more
- * failures. */
-static bool
-number_of_replicas(const char *text, int *n)
-{
-	*n = text[0] - '0';
-	return text[0] != '\0' && text[1] == '\0' && *n >= 1 && *n <= LIMIT_REPLICAS && *n % 2 == 1;
-}
-
-static int
-run(struct ctl *ctl, int argc, char **argv)
-{
-	static const struct option longs[] = {
-	    {"replicas", required_argument, NULL, OPT_REPLICAS},
-	    {"dir", required_argument, NULL, OPT_DIR},
-	    {"mount", required_argument, NULL, OPT_MOUNT},
-	    CTL_LONG_OPTIONS,
-	};
-	static struct up u = {.cell = "local"};
-	int letter;
-
-	u.ctl = ctl;
-	while ((letter = getopt_long(argc, argv, "h", longs, NULL)) != -1) {
-		if (letter == OPT_REPLICAS && !number_of_replicas(optarg, &u.replicas))
-			return ctl_usage(&up_command, optarg, "not 1, 3, 5 or 7");
-		if (letter == OPT_REPLICAS)
-			continue;
-		if (letter == OPT_DIR)
-			u.directory = optarg;
-		else if (letter == OPT_MOUNT)
-			u.mountpoint = optarg;
-		else if (!ctl_option(ctl, letter))
-			return CTL_USAGE;
-	}
-	if (ctl->help)
-		return CTL_OK;
-	if (optind < argc)
-		u.cell = argv[optind++];
-	if (optind < argc)
-		return ctl_usage(&up_command, argv[optind], "unexpected argument");
-	if (!cell_file_cell_name_valid(u.cell))
-		return ctl_usage(&up_command, u.cell, "not a cell's name");
-	return up(&u);
-}
+static const struct ctl_option options[] = {
+    {"replicas", 0, "1|3|5", &given.replicas, take_replicas, .wrong = "not 1, 3, 5 or 7"},
+    {"dir", .value = "DIR", .to = &given.directory},
+    {"mount", .value = "MOUNTPOINT", .to = &given.mountpoint},
+    {0},
+};
 
 const struct ctl_command up_command = {
     "up",
-    "[--replicas 1|3|5] [--dir DIR] [--mount MOUNTPOINT] [CELL]",
     "starts a cell in the background, mounts it, prints the mount point",
-    .run = run,
+    {{.words = {"[CELL]"}, .run = run}},
+    options,
 };

@@ -1,20 +1,33 @@
-/* watch: prints the events of mounted files and directories. It opens them, so their mount watches
- * them, and prints the lines of the mount's .cell/events that are theirs, or the session's. */
+/* watch: prints the events of mounted files and directories, or does something about their changes.
+ * It opens them, so their mount watches them, and takes the lines of the mount's .cell/events that
+ * are theirs, or the session's. */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/pidfd.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 #include "cell/base/limit.h"
 #include "cell/base/memory.h"
+#include "cell/base/mono.h"
+#include "cell/sys/clock.h"
 #include "cell/sys/log.h"
 #include "cell/sys/mountinfo.h"
 #include "ctl/ctl.h"
 
-enum { LINE_ROOM = 16 * 1024, MOUNTS_MAX = 16, KEY_MAX = 2 * (LIMIT_PATH + LIMIT_CELL_NAME) + 64 };
+enum {
+	LOOK_AGAIN_MS = 1000,
+	LINE_ROOM = 16 * 1024,
+	MOUNTS_MAX = 16,
+	KEY_MAX = 2 * (LIMIT_PATH + LIMIT_CELL_NAME) + 64
+};
 
 /* A mount with a path that is watched. */
 struct stream {
@@ -39,8 +52,30 @@ struct watch {
 	size_t streams_n;
 	struct target *targets;
 	size_t targets_n;
-	unsigned long count; /* events to be printed; 0: without an end */
+	uint64_t count; /* events to be printed; 0: without an end */
 };
+
+/* Instead of printing. The command is run, or the signal sent, when the paths have changed and then
+ * not for a while, and not before the last run has ended: that finds the last state only. */
+struct reaction {
+	const char *command;
+	int signal; /* 0: none */
+	const char *pid_file;
+	double settle_s;
+	mono_t due;    /* MONO_NEVER: nothing has changed since the last run began */
+	uint64_t seen; /* the state of the paths when the last run began */
+	pid_t child;   /* 0: none */
+	int ended;     /* its pidfd */
+};
+
+static struct watch watched;
+static struct reaction reaction = {.ended = -1};
+
+static bool
+reacts(void)
+{
+	return reaction.command != NULL || reaction.signal != 0;
+}
 
 /* ---- opening ---- */
 
@@ -51,14 +86,14 @@ failed(const char *path, int error)
 	return false;
 }
 
-/* The cell's name stands in the mount's .cell/status. */
+/* The cell's name stands in the mount's status. */
 static bool
 cell_name(struct stream *s)
 {
 	char path[PATH_MAX + 16], line[LIMIT_WHY];
 	FILE *f;
 
-	snprintf(path, sizeof path, "%s/.cell/status", s->mountpoint);
+	snprintf(path, sizeof path, "%s/.cell:status", s->mountpoint);
 	f = fopen(path, "re");
 	while (f && fgets(line, sizeof line, f))
 		if (sscanf(line, "cell: %64s", s->cell) == 1)
@@ -91,15 +126,15 @@ stream_find(struct watch *w, dev_t device)
 	return NULL;
 }
 
-/* NULL, after an error message, when the path is not in a mount of a cell. */
+/* NULL, after an error message, when the path, which lies on the mount *info, is not in a mount of
+ * a cell. */
 static struct stream *
-stream_open(struct watch *w, const char *path, dev_t device)
+stream_open(struct watch *w, const char *path, dev_t device, const struct mountinfo *info)
 {
-	static struct mountinfo info;
 	struct stream *s = &w->streams[w->streams_n];
 	char events[PATH_MAX + 16];
 
-	if (!mountinfo_of_device(device, &info) || strcmp(info.type, MOUNTINFO_TYPE) != 0) {
+	if (strcmp(info->type, MOUNTINFO_TYPE) != 0) {
 		log_error("%s: not in a mounted cell", path);
 		return NULL;
 	}
@@ -108,11 +143,11 @@ stream_open(struct watch *w, const char *path, dev_t device)
 		return NULL;
 	}
 	s->device = device;
-	snprintf(s->mountpoint, sizeof s->mountpoint, "%s", info.path);
+	snprintf(s->mountpoint, sizeof s->mountpoint, "%s", info->path);
 	if (!cell_name(s))
 		return NULL;
 	make_key(s->key, s->cell, "");
-	snprintf(events, sizeof events, "%s/.cell/events", s->mountpoint);
+	snprintf(events, sizeof events, "%s/.cell:events", s->mountpoint);
 	s->fd = open(events, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
 	if (s->fd < 0) {
 		failed(events, errno);
@@ -126,23 +161,22 @@ stream_open(struct watch *w, const char *path, dev_t device)
 static bool
 target_open(struct watch *w, struct target *t)
 {
-	char canonical[PATH_MAX];
+	static struct mountinfo info;
+	char canonical[PATH_MAX], path[2 * PATH_MAX];
 	struct stat st;
 
 	t->fd = -1;
-	if (stat(t->path, &st) < 0 || !realpath(t->path, canonical))
+	if (stat(t->path, &st) < 0 || !realpath(t->path, canonical) ||
+	    !mountinfo_above(canonical, &info))
 		return failed(t->path, errno);
 	t->stream = stream_find(w, st.st_dev);
 	if (!t->stream)
-		t->stream = stream_open(w, t->path, st.st_dev);
+		t->stream = stream_open(w, t->path, st.st_dev, &info);
 	if (!t->stream)
 		return false;
-	if (strncmp(canonical, t->stream->mountpoint, strlen(t->stream->mountpoint)) != 0) {
-		log_error("%s: not below %s, where the cell is mounted", t->path,
-		          t->stream->mountpoint);
-		return false;
-	}
-	make_key(t->key, t->stream->cell, canonical + strlen(t->stream->mountpoint));
+	snprintf(path, sizeof path, "%s%s", info.whole ? "" : info.root,
+	         canonical + strlen(info.path));
+	make_key(t->key, t->stream->cell, path);
 	t->fd = open(t->path, O_RDONLY | O_CLOEXEC);
 	return t->fd >= 0 || failed(t->path, errno);
 }
@@ -151,6 +185,8 @@ target_open(struct watch *w, struct target *t)
 static bool
 open_again(struct watch *w, const struct stream *s)
 {
+	bool ok = true;
+
 	for (size_t i = 0; i < w->targets_n; i++) {
 		struct target *t = &w->targets[i];
 
@@ -158,10 +194,118 @@ open_again(struct watch *w, const struct stream *s)
 			continue;
 		close(t->fd);
 		t->fd = open(t->path, O_RDONLY | O_CLOEXEC);
-		if (t->fd < 0)
-			return failed(t->path, errno);
+		ok = (t->fd >= 0 || failed(t->path, errno)) && ok;
 	}
-	return true;
+	return ok;
+}
+
+/* ---- reacting ---- */
+
+static uint64_t
+state_of(const struct stat *st)
+{
+	return ((uint64_t)st->st_ino * 31 + (uint64_t)st->st_mtim.tv_sec * 1000000007 +
+	        (uint64_t)st->st_mtim.tv_nsec) *
+	       0x9e3779b97f4a7c15u;
+}
+
+/* Differs when the paths, or what is in their directories, are others or have other contents. */
+static uint64_t
+state_of_paths(const struct watch *w)
+{
+	const struct dirent *e;
+	uint64_t sum = 0;
+	struct stat st;
+
+	for (size_t i = 0; i < w->targets_n; i++) {
+		DIR *d = opendir(w->targets[i].path);
+
+		if (stat(w->targets[i].path, &st) == 0)
+			sum += state_of(&st);
+		while (d != NULL && (e = readdir(d)) != NULL)
+			if (fstatat(dirfd(d), e->d_name, &st, 0) == 0)
+				sum += state_of(&st);
+		if (d != NULL)
+			closedir(d);
+	}
+	return sum;
+}
+
+static void
+send_signal(void)
+{
+	FILE *f = fopen(reaction.pid_file, "re");
+	long pid = 0;
+
+	if (f == NULL)
+		log_warn("%s: %s", reaction.pid_file, strerror(errno));
+	else if (fscanf(f, "%ld", &pid) != 1 || pid <= 1)
+		log_warn("%s: holds no process id", reaction.pid_file);
+	else if (kill((pid_t)pid, reaction.signal) < 0)
+		log_warn("%s: process %ld: %s", reaction.pid_file, pid, strerror(errno));
+	if (f != NULL)
+		fclose(f);
+}
+
+static void
+react(const struct watch *w)
+{
+	const pid_t self = getpid();
+
+	reaction.due = MONO_NEVER;
+	reaction.seen = state_of_paths(w);
+	if (reaction.command == NULL) {
+		send_signal();
+		return;
+	}
+	fflush(NULL);
+	reaction.child = fork();
+	if (reaction.child == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGTERM);
+		if (getppid() == self)
+			execl("/bin/sh", "sh", "-c", reaction.command, (char *)NULL);
+		_exit(127);
+	}
+	reaction.ended = reaction.child > 0 ? pidfd_open(reaction.child, 0) : -1;
+	if (reaction.ended < 0) {
+		log_error("%s: cannot run it: %s", reaction.command, strerror(errno));
+		reaction.child = 0;
+	}
+}
+
+/* Waits for the run, if there is one. Its failure is told, and the next change runs it again. */
+static void
+end_run(void)
+{
+	int status;
+
+	if (reaction.child == 0 || waitpid(reaction.child, &status, 0) < 0)
+		return;
+	close(reaction.ended);
+	reaction.ended = -1;
+	reaction.child = 0;
+	if (WIFSIGNALED(status))
+		log_warn("%s: ended by signal %d", reaction.command, WTERMSIG(status));
+	else if (WEXITSTATUS(status) != 0)
+		log_warn("%s: exit status %d", reaction.command, WEXITSTATUS(status));
+}
+
+static void
+note_change(void)
+{
+	reaction.due = mono_add(clock_now(), (span_t){(int64_t)(reaction.settle_s * 1e9)});
+}
+
+/* A deleted path is looked for again. */
+static void
+find_deleted(struct watch *w)
+{
+	for (size_t i = 0; i < w->targets_n; i++) {
+		struct target *t = &w->targets[i];
+
+		if (t->fd < 0 && (t->fd = open(t->path, O_RDONLY | O_CLOEXEC)) >= 0)
+			note_change();
+	}
 }
 
 /* ---- events ---- */
@@ -183,13 +327,36 @@ target_of(struct watch *w, const struct stream *s, const char *line)
 	return NULL;
 }
 
-static bool
-none_left(const struct watch *w)
+static size_t
+count_deleted(const struct watch *w)
 {
+	size_t n = 0;
+
 	for (size_t i = 0; i < w->targets_n; i++)
-		if (w->targets[i].fd >= 0)
-			return false;
-	return true;
+		n += w->targets[i].fd < 0;
+	return n;
+}
+
+/* Events that may have been missed make a run if the paths differ. */
+static void
+on_change(struct watch *w, const struct stream *s, struct target *t, const char *line)
+{
+	static const char *const changes[] = {"contents_modified", "child_added", "child_removed",
+	                                      "child_modified", "gap"};
+
+	if (t && is_event(line, "handle_invalid")) {
+		close(t->fd);
+		t->fd = -1;
+		note_change();
+	}
+	if (is_event(line, "expired") && !open_again(w, s))
+		note_change();
+	if ((is_event(line, "expired") || is_event(line, "master_failed_over")) &&
+	    state_of_paths(w) != reaction.seen)
+		note_change();
+	for (size_t i = 0; i < sizeof changes / sizeof changes[0]; i++)
+		if (is_event(line, changes[i]))
+			note_change();
 }
 
 /* True when the command is done, with its exit code in *rc. */
@@ -200,6 +367,10 @@ on_line(struct watch *w, struct stream *s, const char *line, int *rc)
 
 	if (!t && !strstr(line, s->key))
 		return false;
+	if (reacts()) {
+		on_change(w, s, t, line);
+		return false;
+	}
 	*rc = CTL_FAILED;
 	if (puts(line) == EOF || fflush(stdout) == EOF)
 		return true;
@@ -210,12 +381,12 @@ on_line(struct watch *w, struct stream *s, const char *line, int *rc)
 	if (t && is_event(line, "handle_invalid")) {
 		close(t->fd);
 		t->fd = -1;
-		if (none_left(w))
+		if (count_deleted(w) == w->targets_n)
 			log_error("%s: deleted", t->path);
 	}
 	if (is_event(line, "expired"))
 		return !open_again(w, s);
-	return none_left(w);
+	return count_deleted(w) == w->targets_n;
 }
 
 static bool
@@ -253,71 +424,85 @@ on_readable(struct watch *w, struct stream *s, int *rc)
 static int
 watch_events(struct watch *w)
 {
-	struct pollfd fds[MOUNTS_MAX];
-	int rc = CTL_FAILED;
+	struct pollfd fds[MOUNTS_MAX + 1];
+	int rc = CTL_FAILED, pause_ms;
 
 	for (;;) {
+		if (reaction.child == 0 && mono_reached(clock_now(), reaction.due))
+			react(w);
 		for (size_t i = 0; i < w->streams_n; i++)
 			fds[i] = (struct pollfd){.fd = w->streams[i].fd, .events = POLLIN};
-		if (poll(fds, w->streams_n, -1) < 0 && errno != EINTR)
+		fds[w->streams_n] = (struct pollfd){.fd = reaction.ended, .events = POLLIN};
+		pause_ms = reacts() && count_deleted(w) > 0 ? LOOK_AGAIN_MS : -1;
+		if (reaction.child == 0 && !mono_is_never(reaction.due))
+			pause_ms = (int)span_to_ms(mono_since(reaction.due, clock_now())) + 1;
+		if (poll(fds, w->streams_n + 1, pause_ms) < 0 && errno != EINTR)
 			return CTL_FAILED;
+		if (fds[w->streams_n].revents)
+			end_run();
 		for (size_t i = 0; i < w->streams_n; i++)
 			if (fds[i].revents && on_readable(w, &w->streams[i], &rc))
 				return rc;
+		if (reacts())
+			find_deleted(w);
 	}
 }
 
 /* ---- the command ---- */
 
-static int
-watch_paths(struct watch *w, char **paths, size_t n)
-{
-	w->targets = memory_zero(n, sizeof *w->targets);
-	for (size_t i = 0; i < n; i++) {
-		w->targets[i].path = paths[i];
-		w->targets_n++;
-		if (!target_open(w, &w->targets[i]))
-			return CTL_FAILED;
-	}
-	return watch_events(w);
-}
-
+/* "HUP", or "SIGHUP" */
 static bool
-count_parse(const char *text, unsigned long *count)
+take_signal(void *to, const char *text)
 {
-	char *end;
+	const char *name = strncmp(text, "SIG", 3) == 0 ? text + 3 : text;
 
-	errno = 0;
-	*count = strtoul(text, &end, 10);
-	return errno == 0 && *text >= '0' && *text <= '9' && !*end && *count > 0;
+	for (int number = 1; number < NSIG; number++)
+		if (sigabbrev_np(number) != NULL && strcmp(sigabbrev_np(number), name) == 0)
+			*(int *)to = number;
+	return *(int *)to != 0;
 }
 
 static int
-run(struct ctl *ctl, int argc, char **argv)
+run(const struct ctl *ctl, int argc, char **argv)
 {
-	static const struct option longs[] = {{"count", required_argument, NULL, 'n'},
-	                                      CTL_LONG_OPTIONS};
-	static struct watch w;
-	int letter, rc;
+	struct watch *w = &watched;
+	int rc = CTL_FAILED;
+	bool ok = true;
 
-	while ((letter = getopt_long(argc, argv, "n:h", longs, NULL)) != -1) {
-		if (letter == 'n' && !count_parse(optarg, &w.count))
-			return ctl_usage(&watch_command, "-n", "needs a number of events");
-		if (letter != 'n' && !ctl_option(ctl, letter))
-			return CTL_USAGE;
+	(void)ctl;
+	if (reaction.command != NULL && reaction.signal != 0)
+		return ctl_usage("--run and --signal", "one of them");
+	if ((reaction.signal != 0) != (reaction.pid_file != NULL))
+		return ctl_usage("--signal and --pid", "both are needed");
+	if (reacts() ? w->count > 0 : reaction.settle_s > 0)
+		return ctl_usage(reacts() ? "--count" : "--settle",
+		                 reacts() ? "only for printing" : "only with --run or --signal");
+	reaction.due = reacts() ? clock_now() : MONO_NEVER;
+	w->targets = memory_zero((size_t)argc, sizeof *w->targets);
+	while (ok && w->targets_n < (size_t)argc) {
+		w->targets[w->targets_n].path = argv[w->targets_n];
+		ok = target_open(w, &w->targets[w->targets_n++]);
 	}
-	if (ctl->help)
-		return CTL_OK;
-	if (optind == argc)
-		return ctl_usage(&watch_command, "PATH", "needed");
-	rc = watch_paths(&w, argv + optind, (size_t)(argc - optind));
-	free(w.targets);
+	if (ok)
+		rc = watch_events(w);
+	end_run();
+	free(w->targets);
 	return rc;
 }
 
+static const struct ctl_option options[] = {
+    {"count", 'n', "COUNT", &watched.count, ctl_take_count, .wrong = "not a number of events"},
+    {"run", .value = "COMMAND", .to = &reaction.command},
+    {"settle", 0, "SECONDS", &reaction.settle_s, ctl_take_span, .wrong = "not a span of time"},
+    {"signal", 0, "NAME", &reaction.signal, take_signal, .wrong = "no such signal"},
+    {"pid", .value = "FILE", .to = &reaction.pid_file},
+    {0},
+};
+
 const struct ctl_command watch_command = {
     "watch",
-    "[-n COUNT] PATH...",
-    "prints the events of files and directories, and of the session, as lines of JSON",
-    .run = run,
+    "prints the events of files and directories, and of the session, as lines of JSON; or, at the"
+    " start and after changes, runs a command or signals a process",
+    {{.words = {"PATH"}, .many = true, .run = run}},
+    options,
 };

@@ -1,0 +1,510 @@
+/* doctor: looks for what commonly goes wrong, and says what to do. */
+#include "ctl/doctor.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <mntent.h>
+#include <paths.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+#include "cell/base/limit.h"
+#include "cell/sys/local_lock.h"
+#include "cell/sys/log.h"
+#include "cell/sys/mountinfo.h"
+#include "ctl/ask.h"
+#include "ctl/cell.h"
+#include "ctl/findings.h"
+#include "ctl/health.h"
+#include "ctl/mount_text.h"
+#include "ctl/output.h"
+
+enum {
+	NODES_MOST = 1000, /* of a directory: a whole cell may have a million */
+	NOTHING_LOOKED_AT = 2,
+};
+
+/* ---- ACL names, each of which should have a file ---- */
+
+struct acl_visit {
+	json_t *findings, *seen; /* seen: the names, of whose files each is looked at once */
+	const char *root;
+};
+
+static void
+look_at_name(const struct acl_visit *v, const char *path, const char *name)
+{
+	char file[2 * PATH_MAX];
+	struct stat st;
+
+	if (json_object_get(v->seen, name) != NULL)
+		return;
+	json_object_set_new(v->seen, name, json_true());
+	snprintf(file, sizeof file, "%s/acl/%s", v->root, name);
+	if (stat(file, &st) == 0 ? !S_ISREG(st.st_mode) : errno == ENOENT)
+		finding_add_detail(v->findings, FINDING_acl_missing, file, "by %s", path);
+}
+
+static void
+look_at_node(const struct acl_visit *v, const char *path)
+{
+	static const char *const attributes[] = {"user.ls.acl.read", "user.ls.acl.write",
+	                                         "user.ls.acl.change"};
+	char name[LIMIT_NAME + 1];
+
+	for (size_t i = 0; i < sizeof attributes / sizeof attributes[0]; i++) {
+		const ssize_t n = getxattr(path, attributes[i], name, LIMIT_NAME);
+
+		if (n <= 0)
+			continue;
+		name[n] = '\0';
+		look_at_name(v, path, name);
+	}
+}
+
+static void
+look_in_directory(const struct acl_visit *v, const char *directory)
+{
+	DIR *d = opendir(directory);
+	char path[PATH_MAX + NAME_MAX + 2];
+	const struct dirent *entry;
+
+	look_at_node(v, directory);
+	for (int n = 0; d != NULL && n < NODES_MOST && (entry = readdir(d)) != NULL; n++) {
+		if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
+			continue;
+		snprintf(path, sizeof path, "%s/%s", directory, entry->d_name);
+		look_at_node(v, path);
+	}
+	if (d != NULL)
+		closedir(d);
+}
+
+static void
+look_at_acls(json_t *findings, const char *root)
+{
+	const struct acl_visit v = {findings, json_object(), root};
+	char acl[PATH_MAX + 8];
+
+	snprintf(acl, sizeof acl, "%s/acl", root);
+	look_in_directory(&v, root);
+	look_in_directory(&v, acl);
+	json_decref(v.seen);
+}
+
+/* ---- keys that belong to others, or to which others have access ---- */
+
+/* Root reads every file, and owns the machine's key. */
+void
+doctor_key(json_t *findings, const char *path)
+{
+	struct stat st;
+
+	if (stat(path, &st) < 0)
+		return;
+	if (st.st_uid != geteuid() && st.st_uid != 0)
+		finding_add_detail(findings, FINDING_key_foreign, path, "its id is %u",
+		                   (unsigned)st.st_uid);
+	if ((st.st_mode & 077) != 0)
+		finding_add_detail(findings, FINDING_key_open, path, "mode %04o",
+		                   (unsigned)(st.st_mode & 07777));
+}
+
+static void
+key_in(json_t *findings, const char *directory, const char *name)
+{
+	char path[PATH_MAX];
+
+	if (snprintf(path, sizeof path, "%s/%s", directory, name) < PATH_MAX)
+		doctor_key(findings, path);
+}
+
+/* A data directory holds the key of a replica, and the cell's signing key. */
+static void
+look_at_directory(json_t *findings, const char *directory)
+{
+	char key[PATH_MAX];
+	struct stat st;
+
+	if (snprintf(key, sizeof key, "%s/replica.key", directory) >= PATH_MAX ||
+	    stat(key, &st) < 0 || stat(directory, &st) < 0)
+		return;
+	if ((st.st_mode & 077) != 0)
+		finding_add_detail(findings, FINDING_directory_open, directory, "mode %04o",
+		                   (unsigned)(st.st_mode & 07777));
+	doctor_key(findings, key);
+	key_in(findings, directory, "signing.key");
+}
+
+void
+doctor_keys(json_t *findings, const struct ctl *ctl)
+{
+	const char *home = getenv("HOME");
+
+	if (ctl->key != NULL)
+		doctor_key(findings, ctl->key);
+	key_in(findings, CELL_FILE_DIRECTORY, "key");
+	if (home != NULL)
+		key_in(findings, home, ".config/lsfs/key");
+}
+
+static void
+look_beside(json_t *findings, const char *file)
+{
+	const char *slash = strrchr(file, '/');
+	char directory[PATH_MAX], data[PATH_MAX];
+
+	snprintf(directory, sizeof directory, "%.*s", slash ? (int)(slash - file) : 1,
+	         slash ? file : ".");
+	key_in(findings, directory, "admin.key");
+	look_at_directory(findings, directory);
+	for (int id = 1; id <= LIMIT_REPLICA_ID; id++)
+		if (snprintf(data, sizeof data, "%s/%d", directory, id) < PATH_MAX)
+			look_at_directory(findings, data);
+}
+
+/* ---- mounts ---- */
+
+struct visit {
+	json_t *findings, *cells, *mounts;
+	const char *path;
+	int n;
+};
+
+/* Locks on the mount, or in the directory where it should be. */
+struct lock_visit {
+	json_t *findings;
+	const struct mountinfo *info; /* with the device */
+	const char *bare;             /* a directory without its mount; NULL: a mount */
+};
+
+static void
+add_lock(void *user, const struct local_lock *lock)
+{
+	const struct lock_visit *v = user;
+	char name[PATH_MAX];
+
+	local_lock_name(v->info, lock, name);
+	if (v->bare == NULL || place_lies_in(name, v->bare))
+		finding_add_detail(v->findings,
+		                   v->bare       ? FINDING_bare_lock
+		                   : lock->lease ? FINDING_lease
+		                                 : FINDING_directory_lock,
+		                   name, "by process %ld", (long)lock->pid);
+}
+
+/* A part of a mount counts where the whole is out of sight, or when it is asked for. */
+static bool
+is_in_question(const struct visit *v, const struct mountinfo *info)
+{
+	static struct mountinfo whole;
+
+	if (v->path != NULL)
+		return place_lies_in(v->path, info->path);
+	return info->whole || !mountinfo_of_device(makedev(info->major, info->minor), &whole);
+}
+
+static bool
+is_topmost(const struct mountinfo *info)
+{
+	static struct mountinfo top;
+
+	return mountinfo_at(info->path, &top) && top.id == info->id;
+}
+
+/* The first mount of that cell, by the user, with that key. */
+static void
+note_mount(const struct visit *v, const struct mountinfo *info, const struct run_record *record,
+           const char *file)
+{
+	char which[2 * PATH_MAX + 32];
+	const json_t *first;
+
+	snprintf(which, sizeof which, "%ld %s %s", info->user, file, record->key);
+	first = json_object_get(v->mounts, which);
+	if (first == NULL)
+		json_object_set_new(v->mounts, which, json_string(info->path));
+	else
+		finding_add_detail(v->findings, FINDING_mounted_twice, info->path,
+		                   "the first is %s", json_string_value(first));
+}
+
+/* The cell file, with the key that the first mount of it uses. */
+static void
+note_cell(const struct visit *v, const struct mountinfo *info)
+{
+	static struct run_record record;
+	char file[PATH_MAX];
+	bool alive;
+
+	if (!run_dir_read(info->path, &record, &alive))
+		return;
+	cell_file_of_mount(&record, file);
+	if (json_object_get(v->cells, file) == NULL)
+		json_object_set_new(v->cells, file, json_string(record.key));
+	if (alive && info->whole)
+		note_mount(v, info, &record, file);
+}
+
+/* A mount answers nobody but its user, unless that is allowed to others. */
+static void
+ask_mount(const struct visit *v, const struct mountinfo *info)
+{
+	char text[MOUNT_TEXT_SIZE + 1];
+	const int error = mount_text(info->path, text);
+
+	if (error != EACCES || info->user == (long)geteuid())
+		mount_text_findings(v->findings, info->path, error, text);
+	if (error == 0 && info->whole && strstr(text, "state: safe\n") != NULL)
+		look_at_acls(v->findings, info->path);
+}
+
+static void
+look_at_mount(void *user, const struct mountinfo *info)
+{
+	struct visit *v = user;
+	struct lock_visit locks = {v->findings, info, NULL};
+
+	if (!is_topmost(info) || !is_in_question(v, info))
+		return;
+	v->n++;
+	ask_mount(v, info);
+	local_lock_each(info, INT_MAX, add_lock, &locks);
+	note_cell(v, info);
+}
+
+int
+doctor_mounts(json_t *findings, const char *path, json_t *cells)
+{
+	struct visit v = {findings, cells, json_object(), path, 0};
+
+	mountinfo_each(MOUNTINFO_TYPE, look_at_mount, &v);
+	json_decref(v.mounts);
+	return v.n;
+}
+
+/* ---- mounts that are missing ---- */
+
+/* Of a directory, what local locks in it are found by: the device, and the id of the mount that it
+ * lies on. */
+static bool
+place_of(const char *directory, struct mountinfo *info)
+{
+	struct statx st;
+
+	if (statx(AT_FDCWD, directory, AT_NO_AUTOMOUNT, STATX_BASIC_STATS | STATX_MNT_ID, &st) < 0)
+		return false;
+	*info = (struct mountinfo){.id = (int)st.stx_mnt_id,
+	                           .major = st.stx_dev_major,
+	                           .minor = st.stx_dev_minor};
+	snprintf(info->path, sizeof info->path, "%s", directory);
+	return true;
+}
+
+static bool
+is_of_cell(const struct mntent *entry, const char *file)
+{
+	char located[PATH_MAX], canonical[PATH_MAX];
+
+	cell_file_locate(entry->mnt_fsname, located, sizeof located);
+	return mountinfo_canonical(located, canonical) == 0 && strcmp(canonical, file) == 0;
+}
+
+static void
+look_at_entry(json_t *findings, const struct mntent *entry, const char *mountpoint)
+{
+	static struct mountinfo info;
+	struct lock_visit locks = {findings, &info, mountpoint};
+
+	if (mountinfo_at(mountpoint, &info) && strcmp(info.type, MOUNTINFO_TYPE) == 0)
+		return;
+	finding_add_detail(findings, FINDING_not_mounted, mountpoint, "%s", entry->mnt_fsname);
+	if (place_of(mountpoint, &info))
+		local_lock_each(&info, INT_MAX, add_lock, &locks);
+}
+
+int
+doctor_fstab(json_t *findings, const char *path, const char *file)
+{
+	FILE *table = setmntent(_PATH_MNTTAB, "re");
+	char mountpoint[PATH_MAX];
+	const struct mntent *entry;
+	int n = 0;
+
+	while (table != NULL && (entry = getmntent(table)) != NULL) {
+		if ((strcmp(entry->mnt_type, MOUNTINFO_TYPE) != 0 &&
+		     strcmp(entry->mnt_type, "lsfs") != 0) ||
+		    hasmntopt(entry, "noauto") != NULL ||
+		    mountinfo_canonical(entry->mnt_dir, mountpoint) < 0 ||
+		    (path != NULL && !place_lies_in(path, mountpoint)) ||
+		    (file != NULL && !is_of_cell(entry, file)))
+			continue;
+		n++;
+		look_at_entry(findings, entry, mountpoint);
+	}
+	if (table != NULL)
+		endmntent(table);
+	return n;
+}
+
+/* ---- a cell, and the age of a cell file ---- */
+
+void
+doctor_cell_file(json_t *findings, const char *file, const struct cell_file *given,
+                 const struct cell_file *members, const struct noise_pair *key)
+{
+	if (members->version > given->version)
+		finding_add_detail(findings, FINDING_cell_file_old, file,
+		                   "version %" PRIu64 ", the cell's is %" PRIu64, given->version,
+		                   members->version);
+	if (cell_lacks_key(given, members, key))
+		finding_add(findings, FINDING_cell_file_keys, file);
+}
+
+static bool
+ask_replicas_of(json_t *findings, const struct ctl *ctl, const char *file,
+                const struct cell_file *given)
+{
+	struct cell_file members = *given;
+	struct answer answers[LIMIT_REPLICAS];
+	struct noise_pair key;
+	const bool asked = cell_key(ctl, file, &key) && ask_members(&members, &key) &&
+	                   ask_replicas(&members, &key, answers);
+	json_t *health;
+
+	if (asked) {
+		health = health_json(&members, answers);
+		json_array_extend(findings, json_object_get(health, "problems"));
+		json_decref(health);
+		doctor_cell_file(findings, file, given, &members, &key);
+	}
+	explicit_bzero(&key, sizeof key);
+	return asked;
+}
+
+static bool
+look_at_cell(json_t *findings, const struct ctl *ctl, const char *file)
+{
+	struct cell_file given;
+	char why[512];
+
+	if (!cell_file_read(file, &given, why, sizeof why)) {
+		finding_add_detail(findings, FINDING_cell_file_unreadable, file, "%s", why);
+		return true;
+	}
+	look_beside(findings, file);
+	if (cell_file_is_standalone(&given))
+		return true;
+	if (cell_has_key(ctl, file))
+		return ask_replicas_of(findings, ctl, file, &given);
+	log_warn("%s: no key: the replicas are not asked (give one with --key)", file);
+	return false;
+}
+
+/* ---- the command ---- */
+
+static void
+print(const struct ctl *ctl, const json_t *findings)
+{
+	if (ctl->json)
+		json_text_print(findings);
+	else if (json_array_size(findings) == 0)
+		puts("nothing found");
+	else
+		findings_print(findings, SEVERITY_WARNING, "lsctl:", true);
+}
+
+/* The mounts of this machine, also those that are missing; false after an error message when there
+ * are none. */
+static bool
+look_at_mounts(json_t *findings, const char *path, json_t *cells)
+{
+	char canonical[PATH_MAX];
+	const int rc = path ? mountinfo_canonical(path, canonical) : 0;
+	const char *place = path ? canonical : NULL;
+	int n;
+
+	if (rc < 0) {
+		log_error("%s: %s", path, strerror(-rc));
+		return false;
+	}
+	n = doctor_mounts(findings, place, cells);
+	n += doctor_fstab(findings, place, NULL);
+	if (n == 0 && path)
+		log_error("%s: in no mount of lsfs", path);
+	else if (n == 0)
+		log_error("nothing to look at: no cell is mounted or in %s: give one with --cell",
+		          _PATH_MNTTAB);
+	return n > 0;
+}
+
+/* The cells, each with the key of its mount unless one was given. */
+static bool
+look_at_cells(json_t *findings, const struct ctl *ctl, json_t *cells)
+{
+	const char *file;
+	json_t *key;
+	bool ok = true;
+
+	json_object_foreach(cells, file, key)
+	{
+		struct ctl as = *ctl;
+
+		if (!as.key && json_string_length(key) > 0) {
+			as.key = json_string_value(key);
+			doctor_key(findings, as.key);
+		}
+		ok = look_at_cell(findings, &as, file) && ok;
+	}
+	return ok;
+}
+
+static bool
+look(json_t *findings, const struct ctl *ctl, const char *path)
+{
+	static struct cell_file cell_file;
+	char file[PATH_MAX];
+	json_t *cells = json_object();
+	bool ok = true;
+
+	if (path != NULL || ctl->cell == NULL) {
+		ok = look_at_mounts(findings, path, cells);
+	} else if ((ok = cell_find(ctl, file, &cell_file))) {
+		json_object_set_new(cells, file, json_string(""));
+		doctor_fstab(findings, NULL, file);
+	}
+	doctor_keys(findings, ctl);
+	ok = look_at_cells(findings, ctl, cells) && ok;
+	json_decref(cells);
+	return ok;
+}
+
+static int
+run(const struct ctl *ctl, int argc, char **argv)
+{
+	json_t *findings = json_array();
+	const bool looked = look(findings, ctl, argv[0]);
+	const size_t n = json_array_size(findings);
+
+	(void)argc;
+	if (looked || n > 0)
+		print(ctl, findings);
+	json_decref(findings);
+	if (n > 0)
+		return CTL_FAILED;
+	return looked ? CTL_OK : NOTHING_LOOKED_AT;
+}
+
+const struct ctl_command doctor_command = {
+    "doctor",
+    "looks for what commonly goes wrong and says what to do; exit 0 nothing found, 1 found,"
+    " 2 could not look",
+    {{.words = {"[PATH]"}, .run = run}},
+    NULL,
+};
