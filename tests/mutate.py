@@ -32,7 +32,7 @@ def blanked(match):
 
 
 # Calls whose only effect is text that a person reads, and conditions on which only such a call depends.
-WORD = (r"\t+(?:\w*TRACE|NOTICE|trace_\w+|snprintf|buffer_printf|server_io_log|log_warn|say|print_line|"
+WORD = (r"\t+(?:\w*TRACE|NOTICE|trace_\w+|snprintf|buffer_printf|clock_io_log|log_warn|say|print_line|"
         r"say_silent|corruption_log|store_log|note)\([^;]*;")
 WORDS = re.compile("^" + WORD, re.M)
 TO_SAY = re.compile(r"^\t+if \([^;{}]*\)\n(?=" + WORD + r"\n(?!\t+else))", re.M)

@@ -149,7 +149,7 @@ run_at_joining(struct sim *s, struct event *e)
 {
 	struct host *n = &s->hosts[e->who], *other = sim_random_host(s);
 
-	if (s->calm || !host_runs(n) || n->life != e->life)
+	if (s->calm || !n->up || n->life != e->life)
 		return;
 	fault(s, FAULT_AT_JOINING, "replica %d takes a step towards its vote", n->id);
 	switch (rng_below(&s->rng, 4)) {

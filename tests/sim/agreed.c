@@ -20,11 +20,14 @@ place_of(struct sim *s, uint64_t index)
 	return &s->model.agreed[index / every(s) % DIVERGENCE_KEPT];
 }
 
-/* Do most voters come to the entry by applying those before it? One that is far behind gets the
- * state of another one instead, and has no digest of its own. */
+/* Do most voters come to the entry by applying those before it? One that is far behind, or lacks
+ * what the master's log no longer has, gets the state of another one, and has no digest of its
+ * own. */
 static bool
-is_followed(const struct sim *s, uint64_t index)
+is_followed(struct sim *s, uint64_t index)
 {
+	const struct host *master = sim_serving(s);
+	const uint64_t first = master != NULL ? px_first(replica_px(master->replica)) : 0;
 	int voters = 0, near = 0;
 
 	for (int i = 0; i < s->hosts_n; i++) {
@@ -33,7 +36,8 @@ is_followed(const struct sim *s, uint64_t index)
 		if (members_role(s, n->id) != MEMBER_VOTER)
 			continue;
 		voters++;
-		near += n->up && tree_applied(replica_tree(n->replica)) + BEHIND >= index;
+		if (n->up && tree_applied(replica_tree(n->replica)) + 1 >= first)
+			near += tree_applied(replica_tree(n->replica)) + BEHIND >= index;
 	}
 	return near > voters / 2;
 }

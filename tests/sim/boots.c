@@ -21,7 +21,7 @@ run_boot(struct sim *s, struct event *e)
 	struct boot *b = &n->boot;
 
 	sim_trace(s, "the machine of replica %d restarts", n->id);
-	if (host_runs(n))
+	if (n->up)
 		host_crash(s, n, FAULT_CRASH);
 	disk_copy(&n->disk, &b->real);
 	b->failed = false;

@@ -12,8 +12,17 @@ enum {
 	TRY_SECONDS = 20,
 	CHECK_MS = 50,
 	OPEN_SLACK = 5 * BULK_BYTES,
-	KILL_SECONDS = 8, /* of writing until the master dies, at most */
+	KILL_SECONDS = 8,  /* of writing until the master dies, at most */
+	SESSION_MS = 3000, /* the shortest lease that is kept with much to write */
 };
+
+void
+bulk_make_room(struct swarm *w)
+{
+	if (w->session_lease_ms < SESSION_MS)
+		w->session_lease_ms = SESSION_MS;
+	w->limits = (struct server_limits){.part = w->limits.part};
+}
 
 bool
 bulk_all_well(const struct sim *s)

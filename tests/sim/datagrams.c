@@ -21,9 +21,9 @@ datagrams_end_of(uint64_t conn, bool client)
 }
 
 static int64_t
-way(struct sim *s, const struct conn *c)
+way(struct sim *s, const struct conn *c, int64_t sent)
 {
-	int64_t at = s->now + net_latency(s, c);
+	int64_t at = sent + net_latency(s, c);
 
 	if (!fault_strikes(s, FAULT_DATAGRAM_LATE))
 		return at;
@@ -37,6 +37,7 @@ leave(struct sim *s, const struct conn *c, bool to_node, struct bytes frame,
       struct datagrams_end *from, void (*run)(struct sim *s, struct event *e))
 {
 	const int client = end_of_machine(c->machine), node = end_of_node(c->node);
+	const int64_t sent = to_node ? s->now : net_departure(s, c);
 	const bool cut =
 	    s->net.cut_until[to_node ? client : node][to_node ? node : client] > s->now;
 	uint8_t sealed[DATAGRAM_SIZE];
@@ -53,11 +54,12 @@ leave(struct sim *s, const struct conn *c, bool to_node, struct bytes frame,
 		copies = 2;
 	}
 	while (copies-- > 0)
-		heap_push(&s->heap, (struct event){.at = way(s, c),
-		                                   .run = run,
-		                                   .a = c->id,
-		                                   .data = bytes_copy(
-		                                       (struct bytes){sealed, sizeof sealed})});
+		heap_push(&s->heap,
+		          (struct event){.at = way(s, c, sent),
+		                         .run = run,
+		                         .a = c->id,
+		                         .data = bytes_copy((struct bytes){sealed, sizeof sealed}),
+		                         .sent = sent});
 }
 
 static void
@@ -109,7 +111,7 @@ run_at_node(struct sim *s, struct event *e)
 	uint8_t plain[DATAGRAM_PLAIN];
 	struct bytes frame;
 
-	if (!host_runs(n) || n->life != c->node_life || !c->node_open)
+	if (!n->up || n->life != c->node_life || !c->node_open)
 		return;
 	if (host_busy_until(s, n) > s->now) {
 		put_off(s, e, host_busy_until(s, n));

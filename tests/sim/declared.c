@@ -83,7 +83,7 @@ declared_delete(struct sim *s, const struct command *c, const struct op_delete *
 	const struct item *it = model_child(&s->model, op->parent, op->name);
 
 	return it == NULL || it->kind != op->kind || children_of(&s->model, it) > 0 ||
-	       declared_deletion(s, c, it);
+	       locks_keep(s, it, c->session, c->user) || declared_deletion(s, c, it);
 }
 
 static bool
@@ -97,6 +97,8 @@ declared_rename(struct sim *s, const struct command *c, const struct op_rename *
 		return true;
 	if (target != NULL && (op->no_replace || target->kind != NODE_FILE || target == source))
 		return true;
+	if (locks_keep(s, source, c->session, c->user))
+		return true;
 	return declared_deletion(s, c, source) && names(s, c, op->new_parent) &&
 	       (target == NULL || names(s, c, target->node));
 }
@@ -108,6 +110,18 @@ declared_close(struct sim *s, const struct command *c, uint64_t opened)
 
 	return it == NULL || it->openers_n > 1 ||
 	       (names(s, c, opened) && declared_deletion(s, c, it));
+}
+
+static bool
+declared_purge(struct sim *s, const struct command *c, struct bytes principal)
+{
+	for (size_t i = 0; i < s->model.acl_files_n; i++) {
+		const struct item *it = s->model.acl_files[i];
+
+		if (model_loses_name(it, principal) && !names(s, c, it->node))
+			return false;
+	}
+	return true;
 }
 
 bool
@@ -126,6 +140,8 @@ declared(struct sim *s, const struct command *c, const struct op *op)
 		return declared_close(s, c, op->close_ephemeral.node);
 	case OP_make_ephemeral:
 		return declared_mark(s, c, op->make_ephemeral.node);
+	case OP_purge_name:
+		return declared_purge(s, c, op->purge_name.name);
 	case OP_append:
 	case OP_set_mtime:
 	case OP_set_acl:

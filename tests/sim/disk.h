@@ -57,10 +57,9 @@ struct disk {
 	uint64_t highest; /* slot that the log ever held: more than it holds when it rotted */
 	bool state_lost;  /* by rot, and not copied yet */
 	bool replaced;    /* emptied or an old copy */
-	bool has_key;     /* the cell's first signing key */
 	struct key_files {
-		struct sign_keys keys; /* after a rotation */
-		bool named;            /* the cell file names these */
+		struct sign_keys keys;
+		bool named; /* the cell file names these */
 		uint8_t newest[SIGN_PUBLIC], former[SIGN_PUBLIC];
 	} keys;
 	struct seats file; /* the members, in its cell file */

@@ -53,7 +53,7 @@ run_read(struct sim *s, struct event *e)
 void
 event_readers_start(struct sim *s, struct machine *m)
 {
-	m->reader.lines = BUFFER(SIZE_MAX);
+	m->reader.lines = m->reader.text = BUFFER(SIZE_MAX);
 	if (s->swarm.watches)
 		read_soon(s, m);
 }
@@ -62,32 +62,61 @@ void
 event_readers_stop(struct machine *m)
 {
 	buffer_free(&m->reader.lines);
+	buffer_free(&m->reader.text);
 	m->reader = (struct event_reader){0};
 }
 
 void
 event_readers_told(struct machine *m, const struct client_watched *w)
 {
-	if (m->reader.fh != 0)
+	if (m->reader.fh == 0)
+		return;
+	if (w->node != 0 && w->path.len == 0)
+		m->reader.unnamed++;
+	else
 		event_text(&m->reader.lines, "sim", w, 0);
+}
+
+/* The next event; or that of a node which the client cannot name, and the mount perhaps can. */
+static void
+take_line(struct sim *s, struct machine *m, struct bytes line)
+{
+	struct buffer *lines = &m->reader.lines;
+
+	if (line.len <= lines->len && memcmp(line.data, lines->data, line.len) == 0) {
+		lines->len -= line.len;
+		memmove(lines->data, lines->data + line.len, lines->len);
+	} else if (m->reader.unnamed-- == 0) {
+		sim_fail(s, "client %d reads an event that there was not", m->id + 1);
+	}
+}
+
+static void
+take_text(struct sim *s, struct machine *m, struct bytes data)
+{
+	struct buffer *text = &m->reader.text;
+	const uint8_t *end;
+	size_t n;
+
+	buffer_put_bytes(text, data);
+	while (text->len > 0 && (end = memchr(text->data, '\n', text->len)) != NULL) {
+		n = (size_t)(end + 1 - text->data);
+		take_line(s, m, (struct bytes){text->data, n});
+		text->len -= n;
+		memmove(text->data, text->data + n, text->len);
+	}
 }
 
 bool
 event_readers_replied(struct sim *s, struct machine *m, const struct mount_reply *r)
 {
-	struct buffer *lines = &m->reader.lines;
-
 	if (r->call != m->reader.call || r->call == 0)
 		return false;
 	m->reader.call = 0;
 	if (r->error == 0 && r->kind == MOUNT_OPENED)
 		m->reader.fh = r->fh;
-	if (r->error == 0 && r->kind == MOUNT_DATA) {
-		if (r->data.len > lines->len || memcmp(r->data.data, lines->data, r->data.len) != 0)
-			sim_fail(s, "client %d reads an event that there was not", m->id + 1);
-		lines->len -= r->data.len;
-		memmove(lines->data, lines->data + r->data.len, lines->len);
-	}
+	if (r->error == 0 && r->kind == MOUNT_DATA)
+		take_text(s, m, r->data);
 	read_soon(s, m);
 	return true;
 }

@@ -142,7 +142,7 @@ stand_still(struct sim *s, struct host *n)
 	bool deaf = rng_chance(&s->rng, 500);
 	int64_t until = s->now + a_while(s);
 
-	if (!host_runs(n) || n->paused_until > s->now)
+	if (!n->up || n->paused_until > s->now)
 		return;
 	fault(s, FAULT_CLOCK_STANDS, "replica %d and its clock stand still for %.3f s", n->id,
 	      (double)(until - s->now) / 1e9);

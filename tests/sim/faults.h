@@ -57,6 +57,8 @@ enum fault {
 	FAULT_AT_CHANGE,    /* something strikes as a change of the members is accepted */
 	FAULT_LEFT_BEHIND,  /* a replica misses a change of the members */
 	FAULT_LIES,         /* a faulty replica says what is not so */
+	FAULT_STOLEN_KEY,   /* used in the name of a follower */
+	FAULT_HUB,          /* a majority reaches one that lags, and nobody else */
 	FAULT_AT_SETTING,   /* something strikes as a lease is set */
 	FAULT_AT_JOINING,   /* something strikes as a replica takes a step towards its vote */
 	FAULT_AT_GATHER,    /* a candidate does not reach the one whose values it lacks */
@@ -129,6 +131,9 @@ struct swarm {
 void swarm_draw(struct swarm *w, struct rng *r, int machines);
 /* Draws how servers run: from numbers of their own, so that all else of a seed is as it was. */
 void swarm_draw_servers(struct swarm *w, uint64_t seed);
+/* In some runs the replicas begin with a program that speaks the first minor version, and are
+ * started with the next one, one after the other. */
+void swarm_draw_upgrades(struct swarm *w, uint64_t seed);
 /* Notes one that strikes, and says so in the trace. */
 void fault(struct sim *s, enum fault f, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
@@ -193,9 +198,40 @@ void ambush_ephemeral(struct sim *s, struct machine *m);
 
 /* ---- bulk.c ---- */
 
+/* Somebody will write much: nothing is so scarce that this fails. */
+void bulk_make_room(struct swarm *w);
 /* The second part of a run begins, in which there is a master at `from`. */
 void bulk_start(struct sim *s, int64_t from);
 /* Does every replica that exists run and vote, and has it all that it needs? */
 bool bulk_all_well(const struct sim *s);
+
+/* ---- hub.c ---- */
+
+struct hub {
+	bool on;
+	struct rng rng; /* its own: other seeds are what they were */
+	int id;
+};
+
+/* Is there such a race in this run? */
+void hub_draw(struct sim *s);
+/* In place of bulk_start. */
+void hub_start(struct sim *s, int64_t from);
+
+/* ---- stolen_key.c ---- */
+
+struct stolen_key {
+	bool on;
+	struct rng rng; /* its own: other seeds are what they were */
+	int of;         /* a follower's id */
+	int64_t until;
+	uint64_t epoch;    /* when it began */
+	int64_t served_at; /* when there was a master last */
+};
+
+/* Is a key stolen in this run? */
+void stolen_key_draw(struct sim *s);
+/* The second part of a run begins, in which there is a master at `from`. */
+void stolen_key_start(struct sim *s, int64_t from);
 
 #endif

@@ -158,18 +158,21 @@ note_result(struct record *r, const struct result *result)
 		got->node = result->attr.attr.node;
 		got->generation = result->attr.attr.content_generation;
 		got->mtime_ns = result->attr.attr.mtime_ns;
+		got->ctime_ns = result->attr.attr.ctime_ns;
 		got->size = result->attr.attr.size;
 		return;
 	case RESULT_created:
 		got->node = result->created.attr.node;
 		got->generation = result->created.attr.content_generation;
 		got->mtime_ns = result->created.attr.mtime_ns;
+		got->ctime_ns = result->created.attr.ctime_ns;
 		got->fresh = result->created.fresh;
 		return;
 	case RESULT_contents:
 		got->node = result->contents.attr.node;
 		got->generation = result->contents.attr.content_generation;
 		got->mtime_ns = result->contents.attr.mtime_ns;
+		got->ctime_ns = result->contents.attr.ctime_ns;
 		got->same = result->contents.same;
 		r->contents = bytes_copy(result->contents.contents);
 		return;
@@ -178,6 +181,7 @@ note_result(struct record *r, const struct result *result)
 		got->source = result->renamed.source;
 		got->generation = result->renamed.attr.content_generation;
 		got->mtime_ns = result->renamed.attr.mtime_ns;
+		got->ctime_ns = result->renamed.attr.ctime_ns;
 		return;
 	case RESULT_deleted:
 		got->node = result->deleted.node;
@@ -214,6 +218,10 @@ check_command(struct sim *s, struct record *r)
 		model_check_refused(s, r);
 		return;
 	}
+	if (r->op.code == OP_acquire && r->rc == RC_STALE) {
+		model_check_gone(s, r); /* as it waited, or held the lock and had not heard so */
+		return;
+	}
 	if (r->rc == RC_NOSPC && r->executed == 0)
 		return; /* most disks are full */
 	if (r->executed == 0)
@@ -228,6 +236,7 @@ check_command(struct sim *s, struct record *r)
 	check_field(s, r, "the generation", want->generation, got->generation);
 	check_field(s, r, "fresh", want->fresh, got->fresh);
 	check_field(s, r, "the time", (uint64_t)want->mtime_ns, (uint64_t)got->mtime_ns);
+	check_field(s, r, "the change time", (uint64_t)want->ctime_ns, (uint64_t)got->ctime_ns);
 	check_field(s, r, "the fence", want->fence, got->fence);
 	check_field(s, r, "the lock generation", want->lock_generation, got->lock_generation);
 }

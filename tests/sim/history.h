@@ -36,7 +36,7 @@ struct record {
 	/* What the model expects, from `executed` on, and what the answer said. */
 	struct outcome {
 		enum rc rc;
-		int64_t mtime_ns;
+		int64_t mtime_ns, ctime_ns;
 		uint64_t node, source, generation, lock_generation, fence, size;
 		bool fresh, same;
 	} want, got;

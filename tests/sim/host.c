@@ -22,7 +22,8 @@ host_create(struct sim *s, struct host *n, uint8_t body, const struct seats *fil
 
 	n->body = body;
 	n->disk.file = *file;
-	n->disk.has_key = seat->role != MEMBER_LEARNER;
+	if (seat->role != MEMBER_LEARNER)
+		signing_keys_first(&n->disk.keys);
 	n->clock.offset = clock_draw_start(&s->rng);
 	n->clock.ppm = clock_draw_rate(&s->rng, s->swarm.clocks);
 }
@@ -31,12 +32,6 @@ bool
 host_exists(const struct host *n)
 {
 	return n->body != 0 && n->life > 0 && !n->gone;
-}
-
-bool
-host_runs(const struct host *n)
-{
-	return n->up || n->joining != NULL;
 }
 
 const struct disk *
@@ -63,7 +58,7 @@ identify(struct sim *s, struct host *n)
 	cell_file_of_seats(&identity->cell_file, &n->disk.file);
 	identity->cell_file.settings = sim_settings(s);
 	identity->replica = (uint8_t)n->id;
-	first_start_key(n, identity);
+	signing_keys_identify(n, identity);
 	memcpy(identity->pair.secret, seat_key(n->body), NOISE_KEY);
 	memcpy(identity->pair.public, seat_key(n->body), NOISE_KEY);
 }
@@ -163,7 +158,7 @@ choose_minor(struct sim *s, struct host *n)
 void
 host_start(struct sim *s, struct host *n)
 {
-	must(!host_runs(n) && !n->gone);
+	must(!n->up && !n->gone);
 	choose_minor(s, n);
 	n->stopping = n->disk_failed = n->turn_waits = false;
 	n->life++;
@@ -173,10 +168,10 @@ host_start(struct sim *s, struct host *n)
 	n->requests_from = -1;
 	n->gate = n->disk.file;
 	identify(s, n);
-	if (n->disk.has_key)
-		start(s, n);
-	else
-		first_start_begin(s, n);
+	start(s, n);
+	if (n->disk.keys.keys.n == 0)
+		adversary_joining(s, n);
+	liar_greet(s, n);
 	host_settle(s, n);
 }
 
@@ -184,10 +179,7 @@ static void
 node_forget(struct host *n)
 {
 	server_free(n->server);
-	joining_free(n->joining);
 	n->server = NULL;
-	n->joining = NULL;
-	n->key_has_come = false;
 	n->replica = NULL;
 	copies_free(n);
 }
@@ -197,16 +189,19 @@ run_start(struct sim *s, struct event *e)
 {
 	struct host *n = &s->hosts[e->who];
 
-	if (!host_runs(n) && !n->gone && boot_allows(s, n))
+	if (!n->up && !n->gone && boot_allows(s, n))
 		host_start(s, n);
 }
 
+/* The next process of a replica sends nothing before the last frame of this one has left. */
 void
 host_down(struct sim *s, struct host *n, int64_t back)
 {
+	const int64_t sent = host_departure(s, n);
+
 	n->up = false;
 	n->life++;
-	n->back_at = s->now + back;
+	n->back_at = s->now + back > sent ? s->now + back : sent;
 	node_forget(n);
 	net_node_died(s, n->id - 1);
 	heap_push(&s->heap, (struct event){.at = n->back_at, .run = run_start, .who = n->id - 1});
@@ -225,13 +220,12 @@ lose(struct sim *s, struct host *n, enum loss loss)
 {
 	if (disk_crash(s, &n->disk, loss))
 		fault(s, FAULT_WRITES_LOST, "replica %d loses what was not synced", n->id);
-	first_start_crash(s, n);
 }
 
 void
 host_crash(struct sim *s, struct host *n, enum fault why)
 {
-	if (!host_runs(n))
+	if (!n->up)
 		return;
 	fault(s, why, "replica %d crashes", n->id);
 	lose(s, n, LOSE_SOME);
@@ -241,7 +235,7 @@ host_crash(struct sim *s, struct host *n, enum fault why)
 void
 host_crash_for(struct sim *s, struct host *n, enum loss loss, int64_t back)
 {
-	if (!host_runs(n))
+	if (!n->up)
 		return;
 	fault(s, FAULT_CRASH, "replica %d crashes for %.3f s", n->id, (double)back / 1e9);
 	lose(s, n, loss);
@@ -361,13 +355,9 @@ host_obey(struct sim *s, struct host *n, enum server_verdict verdict)
 void
 host_stop(struct sim *s, struct host *n, int64_t back)
 {
-	if (!host_runs(n) || n->stopping || host_busy_until(s, n) > s->now)
+	if (!n->up || n->stopping || host_busy_until(s, n) > s->now)
 		return;
 	fault(s, FAULT_STOP, "replica %d is asked to stop", n->id);
-	if (!n->up) {
-		host_down(s, n, back < 0 ? until_back(s) : back);
-		return;
-	}
 	stop(n, back);
 	host_settle(s, n);
 }
@@ -375,7 +365,7 @@ host_stop(struct sim *s, struct host *n, int64_t back)
 void
 host_pause(struct sim *s, struct host *n, int64_t until)
 {
-	if (!host_runs(n) || n->paused_until > s->now)
+	if (!n->up || n->paused_until > s->now)
 		return;
 	n->paused_until = until;
 	fault(s, FAULT_PAUSE, "replica %d pauses for %.3f s", n->id,
@@ -411,7 +401,7 @@ void
 host_clock_changed(struct sim *s, struct host *n)
 {
 	n->timer_at = 0;
-	if (host_runs(n))
+	if (n->up)
 		host_schedule(s, n);
 }
 

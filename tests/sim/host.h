@@ -2,9 +2,8 @@
 #ifndef LSFS_SIM_HOST_H
 #define LSFS_SIM_HOST_H
 
-#include "cell/server/joining.h"
 #include "cell/server/server.h"
-#include "cell/server/state_sender.h"
+#include "cell/copy/state_transfer.h"
 #include "cell/store/boot_verdict.h"
 #include "tests/sim/disk.h"
 #include "tests/sim/faults.h"
@@ -47,7 +46,7 @@ struct host {
 	struct seats gate;  /* the members that it knows */
 	uint64_t list;      /* version of the list in force, as it knew last */
 	uint64_t tree_list; /* and of the one in its tree */
-	bool up, stopping;  /* up: its server runs; see host_runs */
+	bool up, stopping;  /* up: its server runs */
 	bool disk_failed;   /* and it knows */
 	uint64_t life;
 	struct local_clock clock;
@@ -55,8 +54,6 @@ struct host {
 	struct identity identity;
 	struct server *server;
 	const struct replica *replica; /* what it runs */
-	struct joining *joining;       /* in its place, before it has the signing key */
-	bool key_has_come;
 	struct copies copies;
 	struct seats writing; /* the cell file that is being written */
 	struct key_files writing_keys;
@@ -84,8 +81,6 @@ void host_init(struct sim *s, struct host *n, int id);
 void host_create(struct sim *s, struct host *n, uint8_t body, const struct seats *file);
 /* Is it, or may it be, a running process? */
 bool host_exists(const struct host *n);
-/* Is it one now, with a server or on its way to one? */
-bool host_runs(const struct host *n);
 /* What its disk holds, whatever the page cache shows. */
 const struct disk *host_disk(const struct host *n);
 /* Has it lost its vote for good? */
@@ -128,6 +123,12 @@ void host_settle(struct sim *s, struct host *n);
 void host_wake(struct sim *s, struct host *n);
 /* Until when it is paused or has no time; `now`: it is there. */
 int64_t host_busy_until(const struct sim *s, const struct host *n);
+/* Does it know the replica of this body as a member? And the id of that replica; 0: there is none.
+ */
+bool host_knows(const struct host *n, uint8_t body);
+int host_with_body(const struct sim *s, uint8_t body);
+/* When what it sends now leaves it: a turn has taken what it has cost so far. */
+int64_t host_departure(const struct sim *s, const struct host *n);
 /* True: it is, and the event comes again by then. */
 bool host_puts_off(struct sim *s, const struct host *n, struct event *e);
 /* Its next deadline, which may have changed. */
@@ -156,16 +157,6 @@ void host_check_minor(struct sim *s);
 /* This was the value of an index for some replica, and is for all. */
 void host_remember(struct sim *s, uint64_t **values, size_t *room, uint64_t index, uint64_t value,
                    const struct host *n, const char *what);
-
-/* ---- first_start.c ---- */
-
-/* The part of its identity that a new replica lacks. */
-void first_start_key(const struct host *n, struct identity *identity);
-const uint8_t *first_start_public_key(void); /* the cell's */
-/* Its process starts, and has no signing key. */
-void first_start_begin(struct sim *s, struct host *n);
-/* Its process ends; a key that is being written may be there. */
-void first_start_crash(struct sim *s, struct host *n);
 
 /* ---- boots.c ---- */
 

@@ -5,13 +5,12 @@
 #include "tests/sim/sim.h"
 
 static bool
-remembers_more(const struct host *other, const struct host *n, const struct disk *with)
+has_acknowledged_more(const struct host *other, const struct host *n, const struct disk *with)
 {
 	const struct mark *m = &host_disk(other)->marks[n->id];
 	uint64_t last = with->highest > with->applied ? with->highest : with->applied;
 
-	return m->incarnation > with->incarnation || m->slot > last ||
-	       ballot_less(with->promised, m->ballot);
+	return m->slot > last || ballot_less(with->promised, m->ballot);
 }
 
 bool
@@ -20,12 +19,14 @@ host_is_bound_by_lies(const struct sim *s, const struct host *n)
 	bool more = false;
 
 	for (int i = 0; i < s->hosts_n; i++)
-		more = more || remembers_more(&s->hosts[i], n, &n->disk);
+		more = more || has_acknowledged_more(&s->hosts[i], n, &n->disk) ||
+		       host_disk(&s->hosts[i])->marks[n->id].incarnation > n->disk.incarnation;
 	return n->id == s->liar.id && more;
 }
 
 /* An acceptor that forgets is found out when whoever may welcome it remembers more of it. If a
- * majority with it remembers less, nobody can know. */
+ * majority with it remembers less, nobody can know: its incarnations catch up with the remembered
+ * one when it starts again and again unheard. */
 static bool
 is_found_out_by(const struct sim *s, const struct seats *list, const struct host *n,
                 const struct disk *with)
@@ -39,7 +40,8 @@ is_found_out_by(const struct sim *s, const struct seats *list, const struct host
 			continue;
 		voters++;
 		others += other != n;
-		welcome += other != n && host_exists(other) && !remembers_more(other, n, with);
+		welcome +=
+		    other != n && host_exists(other) && !has_acknowledged_more(other, n, with);
 	}
 	return welcome < (others < voters ? voters / 2 : voters / 2 + 1);
 }
@@ -83,8 +85,7 @@ has_state_elsewhere(const struct sim *s, const struct host *n)
 static bool
 damage(struct sim *s, struct host *n, enum fault f)
 {
-	struct disk *d = &n->disk,
-	            empty = {.file = d->file, .has_key = d->has_key, .keys = d->keys};
+	struct disk *d = &n->disk, empty = {.file = d->file, .keys = d->keys};
 
 	switch (f) {
 	case FAULT_ROT_LOG:

@@ -52,11 +52,11 @@ count_line(struct host *n, const char *line)
 }
 
 static void
-io_log(void *user, enum server_level level, const char *line)
+io_log(void *user, enum log_level level, const char *line)
 {
 	struct host *n = user;
 
-	if (level != SERVER_DEBUG)
+	if (level != LEVEL_DEBUG)
 		count_line(n, line);
 	/* A faulty member's digest may be the only other one. */
 	if (n->sim->script == NULL && n->sim->liar.id == 0 &&
@@ -138,9 +138,9 @@ run_saved(struct sim *s, struct event *e)
 }
 
 static void
-io_append(void *user, uint64_t write, const struct px_record *records, size_t records_n)
+io_append(struct store *store, uint64_t write, const struct px_record *records, size_t records_n)
 {
-	struct host *n = user;
+	struct host *n = (struct host *)store;
 	struct sim *s = n->sim;
 
 	s->quiet.writes++;
@@ -154,9 +154,9 @@ io_append(void *user, uint64_t write, const struct px_record *records, size_t re
 }
 
 static size_t
-io_save(void *user, uint64_t applied, struct row_list *rows)
+io_save(struct store *store, uint64_t applied, struct row_list *rows)
 {
-	struct host *n = user;
+	struct host *n = (struct host *)store;
 	struct sim *s = n->sim;
 
 	count_step(n, rows->n);
@@ -170,9 +170,9 @@ io_save(void *user, uint64_t applied, struct row_list *rows)
 }
 
 static void
-io_fail(void *user, const char *why)
+io_fail(struct store *store, const char *why)
 {
-	const struct host *n = user;
+	const struct host *n = (const struct host *)store;
 
 	sim_fail(n->sim, "replica %d: nothing else of its disk fails: %s", n->id, why);
 }
@@ -221,6 +221,9 @@ io_write_cell_file(void *user, const struct cell_file *cell_file, const struct s
 	n->writing_keys = (struct key_files){.keys = *keys, .named = cell_file->has_former};
 	memcpy(n->writing_keys.newest, cell_file->signing_public, SIGN_PUBLIC);
 	memcpy(n->writing_keys.former, cell_file->former_public, SIGN_PUBLIC);
+	signing_keys_check_written(s, n, keys);
+	if (keys->n > 0 && n->disk.keys.keys.n == 0)
+		adversary_joining(s, n);
 	heap_push(&s->heap,
 	          (struct event){.at =
 	                             s->now + 1000 * sim_between(s, 50, 50 + 10 * s->swarm.disk_us),
@@ -232,18 +235,19 @@ io_write_cell_file(void *user, const struct cell_file *cell_file, const struct s
 /* ---- connections: of replicas, or of clients ---- */
 
 static uint64_t
-io_connect(void *user, const char *address, enum channel_role role, const uint8_t key[NOISE_KEY])
+io_connect(struct transport *transport, const char *address, enum channel_role role,
+           const uint8_t key[NOISE_KEY])
 {
-	struct host *n = user;
+	struct host *n = (struct host *)transport;
 
 	n->deeds++;
 	return link_dial(n->sim, n->id, address, role == CHANNEL_BULK, key);
 }
 
 static void
-io_send(void *user, uint64_t conn, struct bytes frame)
+io_send(struct transport *transport, uint64_t conn, struct bytes frame)
 {
-	struct host *n = user;
+	struct host *n = (struct host *)transport;
 
 	count_step(n, 1);
 	n->deeds++;
@@ -254,9 +258,9 @@ io_send(void *user, uint64_t conn, struct bytes frame)
 }
 
 static void
-io_send_datagram(void *user, uint64_t conn, struct bytes frame)
+io_send_datagram(struct transport *transport, uint64_t conn, struct bytes frame)
 {
-	struct host *n = user;
+	struct host *n = (struct host *)transport;
 
 	count_step(n, 1);
 	n->deeds++;
@@ -265,27 +269,27 @@ io_send_datagram(void *user, uint64_t conn, struct bytes frame)
 }
 
 static void
-io_hold(void *user, uint64_t conn, bool on)
+io_hold(struct transport *transport, uint64_t conn, bool on)
 {
-	const struct host *n = user;
+	const struct host *n = (const struct host *)transport;
 
 	must(!link_is(conn));
 	net_hold(n->sim, conn, on);
 }
 
 static size_t
-io_unsent(void *user, uint64_t conn)
+io_unsent(struct transport *transport, uint64_t conn)
 {
-	const struct host *n = user;
+	const struct host *n = (const struct host *)transport;
 
 	must(!link_is(conn));
 	return net_unsent(n->sim, conn);
 }
 
 static const uint8_t *
-io_key(void *user, uint64_t conn)
+io_key(struct transport *transport, uint64_t conn)
 {
-	const struct host *n = user;
+	const struct host *n = (const struct host *)transport;
 
 	if (link_is(conn))
 		return link_key(n->sim, conn);
@@ -293,9 +297,9 @@ io_key(void *user, uint64_t conn)
 }
 
 static bool
-io_close(void *user, uint64_t conn)
+io_close(struct transport *transport, uint64_t conn)
 {
-	struct host *n = user;
+	struct host *n = (struct host *)transport;
 
 	n->deeds++;
 	return link_is(conn) ? link_close(n->sim, conn) : net_node_closes(n->sim, conn);
@@ -305,21 +309,11 @@ struct server_io
 host_io(struct host *n)
 {
 	return (struct server_io){
-	    .now = io_now,
-	    .random = io_random,
-	    .log = io_log,
-	    .append = io_append,
-	    .save = io_save,
-	    .fail = io_fail,
-	    .write_cell_file = io_write_cell_file,
+	    .clock = {io_now, io_random, io_log, n},
+	    .store = {io_append, io_save, io_fail, (struct store *)n},
+	    .directory = {.write_cell_file = io_write_cell_file, .user = n},
 	    .copies = copies_io(n),
-	    .connect = io_connect,
-	    .send = io_send,
-	    .send_datagram = io_send_datagram,
-	    .hold = io_hold,
-	    .unsent = io_unsent,
-	    .key = io_key,
-	    .close = io_close,
-	    .user = n,
+	    .network = {io_connect, io_send, io_send_datagram, io_hold, io_unsent, io_key, io_close,
+	                (struct transport *)n},
 	};
 }

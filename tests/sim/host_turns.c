@@ -14,6 +14,28 @@ follow_members(struct host *n)
 	gate_set(n, &seats);
 }
 
+bool
+host_knows(const struct host *n, uint8_t body)
+{
+	const struct msg_members m = n->up ? replica_members(n->replica) : (struct msg_members){0};
+	struct seats seats;
+
+	seats_of_list(&seats, m.version, m.members);
+	for (int i = 0; i < seats.n; i++)
+		if (seats.list[i].body == body && seats.list[i].role != MEMBER_REMOVED)
+			return true;
+	return false;
+}
+
+int
+host_with_body(const struct sim *s, uint8_t body)
+{
+	for (int i = 0; i < s->hosts_n; i++)
+		if (s->hosts[i].body == body && body != 0)
+			return i + 1;
+	return 0;
+}
+
 static void
 look(struct sim *s, struct host *n)
 {
@@ -24,9 +46,15 @@ look(struct sim *s, struct host *n)
 int64_t
 host_busy_until(const struct sim *s, const struct host *n)
 {
-	if (!host_runs(n) || (n->paused_until <= s->now && n->busy_until <= s->now))
+	if (!n->up || (n->paused_until <= s->now && n->busy_until <= s->now))
 		return s->now;
 	return n->paused_until > n->busy_until ? n->paused_until : n->busy_until;
+}
+
+int64_t
+host_departure(const struct sim *s, const struct host *n)
+{
+	return (n->busy_until > s->now ? n->busy_until : s->now) + n->spent;
 }
 
 bool
@@ -58,7 +86,7 @@ turn_at(struct sim *s, struct host *n, int64_t at)
 void
 host_schedule(struct sim *s, struct host *n)
 {
-	const mono_t deadline = n->up ? server_deadline(n->server) : joining_deadline(n->joining);
+	const mono_t deadline = server_deadline(n->server);
 	int64_t at;
 
 	if (deadline.ns == 0) {
@@ -87,7 +115,7 @@ check_rest(struct sim *s, struct host *n)
 
 	if (deadline.ns == 0)
 		return;
-	if (!mono_reached(server_io_now(&io), deadline))
+	if (!mono_reached(clock_io_now(&io.clock), deadline))
 		server_timeout(n->server);
 	if (server_turn(n->server) != SERVER_GOES_ON || n->deeds != deeds)
 		sim_fail(s, "replica %d had something to do, and asked for no turn", n->id);
@@ -96,20 +124,18 @@ check_rest(struct sim *s, struct host *n)
 static void
 turn(struct sim *s, struct host *n)
 {
-	enum server_verdict verdict = SERVER_GOES_ON;
+	enum server_verdict verdict;
 
 	s->quiet.turns++;
-	if (n->up) {
-		verdict = server_turn(n->server);
-		look(s, n);
-	}
-	if (n->up && verdict == SERVER_GOES_ON)
+	verdict = server_turn(n->server);
+	look(s, n);
+	if (verdict == SERVER_GOES_ON)
 		check_rest(s, n);
 	n->busy_until = s->now + n->spent;
 	n->spent = 0;
 	n->requests_from = -1;
 	host_obey(s, n, verdict);
-	if (host_runs(n))
+	if (n->up)
 		host_schedule(s, n);
 }
 
@@ -118,7 +144,7 @@ run_turn(struct sim *s, struct event *e)
 {
 	struct host *n = &s->hosts[e->who];
 
-	if (!host_runs(n) || n->life != e->life || host_puts_off(s, n, e))
+	if (!n->up || n->life != e->life || host_puts_off(s, n, e))
 		return;
 	n->turn_waits = false;
 	turn(s, n);
@@ -138,8 +164,7 @@ host_settle(struct sim *s, struct host *n)
 		turn(s, n);
 		return;
 	}
-	if (n->up)
-		look(s, n);
+	look(s, n);
 	turn_at(s, n, s->now);
 }
 
@@ -150,7 +175,7 @@ run_timer(struct sim *s, struct event *e)
 {
 	struct host *n = &s->hosts[e->who];
 
-	if (!host_runs(n) || n->life != e->life || n->timers != e->a)
+	if (!n->up || n->life != e->life || n->timers != e->a)
 		return;
 	if (host_busy_until(s, n) > s->now) {
 		struct event again = *e;
@@ -162,10 +187,7 @@ run_timer(struct sim *s, struct event *e)
 	}
 	n->timer_at = 0;
 	s->quiet.server_timers++;
-	if (n->up)
-		server_timeout(n->server);
-	else
-		joining_timeout(n->joining);
+	server_timeout(n->server);
 	host_settle(s, n);
 }
 
@@ -177,24 +199,19 @@ check_wait(struct host *n)
 {
 	const struct server_io io = host_io(n);
 
-	if (!n->turn_waits && !mono_reached(server_io_now(&io), server_deadline(n->server)))
+	if (!n->turn_waits && !mono_reached(clock_io_now(&io.clock), server_deadline(n->server)))
 		check_rest(n->sim, n);
 }
 
 bool
 host_opened(struct host *n, uint64_t conn, enum channel_role role, const uint8_t *key)
 {
-	return n->up ? server_opened(n->server, conn, role, key)
-	             : joining_opened(n->joining, conn, role, key);
+	return server_opened(n->server, conn, role, key);
 }
 
 void
 host_frame(struct host *n, uint64_t conn, struct bytes frame)
 {
-	if (!n->up) {
-		joining_frame(n->joining, conn, frame);
-		return;
-	}
 	check_wait(n);
 	server_frame(n->server, conn, frame);
 }
@@ -202,8 +219,5 @@ host_frame(struct host *n, uint64_t conn, struct bytes frame)
 void
 host_closed(struct host *n, uint64_t conn, const char *why)
 {
-	if (n->up)
-		server_closed(n->server, conn, why);
-	else
-		joining_closed(n->joining, conn, why);
+	server_closed(n->server, conn, why);
 }

@@ -3,7 +3,7 @@
  * out, asks for what it has, and says again what it said long ago. So it must not take anybody's
  * vote, nor the cell's elections, for longer than it goes on.
  *
- * Where members come and go, another one lies to new replicas only, before their first start.
+ * Where members come and go, another one lies to new replicas only, until they have a signing key.
  *
  * What it has accepted, promised and granted it tells as it is: no majority of replicas that are
  * expected to crash, and no more, protects those who count on it (docs/paxos.md). */
@@ -143,7 +143,7 @@ signing_key(struct sim *s, struct buffer *to)
 	for (size_t i = 0; i < sizeof key; i++)
 		key[i] = (uint8_t)rng_next(&s->liar.rng);
 	if (rng_chance(&s->liar.rng, 500))
-		memcpy(key + SIGN_SECRET - SIGN_PUBLIC, first_start_public_key(), SIGN_PUBLIC);
+		memcpy(key + SIGN_SECRET - SIGN_PUBLIC, signing_keys_public(), SIGN_PUBLIC);
 	buffer_put_bytes(to, (struct bytes){key, sizeof key});
 	return buffer_view(to);
 }
@@ -328,7 +328,7 @@ run_greet(struct sim *s, struct event *e)
 	struct buffer packed = BUFFER(SIGN_SECRET);
 	struct event again = *e;
 
-	if (s->calm || n->joining == NULL || n->life != e->life)
+	if (s->calm || !n->up || n->disk.keys.keys.n > 0 || n->life != e->life)
 		return;
 	if (rng_chance(&s->liar.rng, 500))
 		m = (struct message){.code = MSG_secret, .secret = {signing_key(s, &packed)}};
@@ -344,7 +344,7 @@ run_greet(struct sim *s, struct event *e)
 void
 liar_greet(struct sim *s, const struct host *n)
 {
-	if (s->liar.greeter != 0 && has_other_voters(n))
+	if (s->liar.greeter != 0 && n->disk.keys.keys.n == 0 && has_other_voters(n))
 		heap_push(&s->heap, (struct event){.at = s->now,
 		                                   .run = run_greet,
 		                                   .who = n->id - 1,

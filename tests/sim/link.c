@@ -50,37 +50,51 @@ end_of(const struct link *l, int end)
 	return end_of_host(l->ends[end].host);
 }
 
-/* When what its server sends now leaves that end: a turn has taken what it has cost so far. */
 static int64_t
 departure(struct sim *s, const struct link *l, int from)
 {
-	return s->now + host_at(s, l, from)->spent;
-}
-
-static int64_t
-arrival(struct sim *s, struct link *l, int from)
-{
-	const int64_t cut = s->net.cut_until[end_of(l, from)][end_of(l, !from)];
-	int64_t at = departure(s, l, from);
-
-	at = (cut > at ? cut : at) + sim_between(s, 50000, s->swarm.latency_us * 1000);
-	if (l->ends[!from].last > at)
-		at = l->ends[!from].last;
-	l->ends[!from].last = at;
-	return at;
+	return host_departure(s, host_at(s, l, from));
 }
 
 static void run_news(struct sim *s, struct event *e);
 
 static void
-push_news(struct sim *s, struct link *l, int end, int64_t at, enum news news, struct bytes data)
+push_sent(struct sim *s, struct link *l, int end, int64_t sent, int64_t at, enum news news,
+          struct bytes data)
 {
 	heap_push(&s->heap, (struct event){.at = at,
 	                                   .run = run_news,
 	                                   .who = l->ends[end].host - 1,
 	                                   .a = conn_of(l, end),
 	                                   .b = news,
-	                                   .data = data});
+	                                   .data = data,
+	                                   .sent = sent});
+}
+
+static void
+push_news(struct sim *s, struct link *l, int end, int64_t at, enum news news)
+{
+	push_sent(s, l, end, s->now, at, news, (struct bytes){0});
+}
+
+/* Puts on its way what leaves an end at `sent`. */
+static void
+carry(struct sim *s, struct link *l, int from, int64_t sent, enum news news, struct bytes data)
+{
+	const int64_t cut = s->net.cut_until[end_of(l, from)][end_of(l, !from)];
+	int64_t at = cut > sent ? cut : sent;
+
+	at += sim_between(s, 50000, s->swarm.latency_us * 1000);
+	if (l->ends[!from].last > at)
+		at = l->ends[!from].last;
+	l->ends[!from].last = at;
+	push_sent(s, l, !from, sent, at, news, data);
+}
+
+static void
+carry_news(struct sim *s, struct link *l, int from, enum news news)
+{
+	carry(s, l, from, departure(s, l, from), news, (struct bytes){0});
 }
 
 /* ---- dialing ---- */
@@ -106,15 +120,6 @@ link_new(struct sim *s, int from, int to, int line)
 	return l;
 }
 
-static int
-host_with_body(const struct sim *s, uint8_t body)
-{
-	for (int i = 0; i < s->hosts_n; i++)
-		if (s->hosts[i].body == body && body != 0)
-			return i + 1;
-	return 0;
-}
-
 uint64_t
 link_dial(struct sim *s, int from, const char *address, bool bulk, const uint8_t *key)
 {
@@ -125,12 +130,12 @@ link_dial(struct sim *s, int from, const char *address, bool bulk, const uint8_t
 	if (to == 0 || to == from) { /* nobody is there, or somebody with another key */
 		l = link_new(s, from, from, bulk);
 		push_news(s, l, 0, s->now + sim_between(s, 50000, s->swarm.latency_us * 1000),
-		          NEWS_CLOSED, (struct bytes){0});
+		          NEWS_CLOSED);
 		return conn_of(l, 0);
 	}
 	l = link_new(s, from, to, bulk);
-	push_news(s, l, 1, arrival(s, l, 0), NEWS_KNOCK, (struct bytes){0});
-	push_news(s, l, 0, s->now + LINK_PATIENCE_MS * MS, NEWS_PATIENCE, (struct bytes){0});
+	carry_news(s, l, 0, NEWS_KNOCK);
+	push_news(s, l, 0, s->now + LINK_PATIENCE_MS * MS, NEWS_PATIENCE);
 	return conn_of(l, 0);
 }
 
@@ -168,14 +173,14 @@ knock(struct sim *s, struct link *l)
 {
 	struct host *n = host_at(s, l, 1);
 
-	if (!host_runs(n)) {
-		push_news(s, l, 0, arrival(s, l, 1), NEWS_CLOSED, (struct bytes){0});
+	if (!n->up) {
+		carry_news(s, l, 1, NEWS_CLOSED);
 		return;
 	}
 	if (l->ends[0].state == LINK_CLOSED)
 		return;
 	l->ends[1].life = n->life;
-	push_news(s, l, 0, arrival(s, l, 1), NEWS_OPENED, (struct bytes){0});
+	carry_news(s, l, 1, NEWS_OPENED);
 	opened(s, l, 1);
 }
 
@@ -215,7 +220,7 @@ is_there(struct sim *s, const struct link *l, int end)
 {
 	const struct host *n = host_at(s, l, end);
 
-	return host_runs(n) && n->life == l->ends[end].life;
+	return n->up && n->life == l->ends[end].life;
 }
 
 static void
@@ -267,7 +272,7 @@ happens(struct sim *s, enum fault f)
 }
 
 static void
-send_datagram(struct sim *s, struct link *l, int from, struct bytes frame)
+send_datagram(struct sim *s, struct link *l, int from, int64_t sent, struct bytes frame)
 {
 	int copies = 1;
 
@@ -278,11 +283,10 @@ send_datagram(struct sim *s, struct link *l, int from, struct bytes frame)
 		copies = 2;
 	while (copies-- > 0) {
 		bool late = happens(s, FAULT_MESSAGE_LATE);
-		int64_t at = departure(s, l, from) +
-		             sim_between(s, 50000, s->swarm.latency_us * 1000) +
+		int64_t at = sent + sim_between(s, 50000, s->swarm.latency_us * 1000) +
 		             (late ? sim_between(s, 0, SECOND) : 0);
 
-		push_news(s, l, !from, at, NEWS_FRAME, bytes_copy(frame));
+		push_sent(s, l, !from, sent, at, NEWS_FRAME, bytes_copy(frame));
 	}
 }
 
@@ -294,20 +298,23 @@ run_leave(struct sim *s, struct event *e)
 	struct link *l = link_of(s, e->a, &from);
 
 	if (s->swarm.datagrams && e->b == NEWS_FRAME) {
-		send_datagram(s, l, from, e->data);
+		send_datagram(s, l, from, e->at, e->data);
 		return;
 	}
-	push_news(s, l, !from, arrival(s, l, from), (enum news)e->b, e->data);
+	carry(s, l, from, e->at, (enum news)e->b, e->data);
 	e->data = (struct bytes){0};
 }
 
 static void
 leave(struct sim *s, struct link *l, int from, enum news news, struct bytes frame)
 {
-	struct event e = {departure(s, l, from), .run = run_leave, .a = conn_of(l, from),
-	                  .b = news};
+	struct event e = {.at = departure(s, l, from),
+	                  .run = run_leave,
+	                  .a = conn_of(l, from),
+	                  .b = news,
+	                  .data = bytes_copy(frame),
+	                  .sent = departure(s, l, from)};
 
-	e.data = bytes_copy(frame);
 	if (s->swarm.rate > 0) {
 		uplink_send(s, end_of(l, from), &l->ends[from].lane, e);
 		return;
@@ -343,21 +350,6 @@ link_send(struct sim *s, uint64_t conn, struct bytes frame)
 	quiet_frame(s, frame);
 }
 
-/* Does the replica know the other one of that connection as a member? */
-static bool
-is_to_member(struct sim *s, const struct link *l, int end)
-{
-	const struct msg_members m = replica_members(host_at(s, l, end)->replica);
-	const uint8_t body = host_at(s, l, !end)->body;
-	struct seats seats;
-
-	seats_of_list(&seats, m.version, m.members);
-	for (int i = 0; i < seats.n; i++)
-		if (seats.list[i].body == body && seats.list[i].role != MEMBER_REMOVED)
-			return true;
-	return false;
-}
-
 bool
 link_close(struct sim *s, uint64_t conn)
 {
@@ -365,7 +357,7 @@ link_close(struct sim *s, uint64_t conn)
 	struct link *l = link_of(s, conn, &end);
 	const bool would_tell = l->ends[end].state != LINK_CLOSED;
 
-	if (would_tell && end == 0 && host_at(s, l, 0)->up && is_to_member(s, l, 0))
+	if (would_tell && end == 0 && host_knows(host_at(s, l, 0), host_at(s, l, 1)->body))
 		sim_fail(s, "replica %d hangs up on replica %d, which is a member", l->ends[0].host,
 		         l->ends[1].host);
 	if (would_tell)
@@ -389,7 +381,7 @@ cut_off(struct sim *s, struct link *l, int from, int64_t at)
 	lane_clear(s, end_of(l, from), &l->ends[from].lane);
 	if (at < l->ends[!from].cut)
 		l->ends[!from].cut = at;
-	push_news(s, l, !from, at + until_noticed(s), NEWS_CLOSED, (struct bytes){0});
+	push_news(s, l, !from, at + until_noticed(s), NEWS_CLOSED);
 }
 
 static bool
@@ -410,12 +402,14 @@ link_break(struct sim *s, int from, int to)
 	}
 }
 
-/* Nothing is in its way any more: what waits arrives now. The order is that of its making, which
- * the heap keeps among equal times. */
+/* Nothing is in its way any more: what waits arrives when the sender's last turn is over, but for
+ * what it had not sent when it died. The order is that of its making, which the heap keeps among
+ * equal times. */
 void
 link_heal(struct sim *s, int from, int to)
 {
-	int64_t at = s->now + sim_between(s, 50000, s->swarm.latency_us * 1000);
+	int64_t at = host_departure(s, &s->hosts[from - 1]) +
+	             sim_between(s, 50000, s->swarm.latency_us * 1000);
 
 	s->net.cut_until[end_of_host(from)][end_of_host(to)] = 0;
 	for (size_t i = 0; i < s->heap.n; i++) {
@@ -426,7 +420,7 @@ link_heal(struct sim *s, int from, int to)
 		if (e->run != run_news || e->who != to - 1 || e->b == NEWS_PATIENCE)
 			continue;
 		l = link_of(s, e->a, &end);
-		if (l->ends[!end].host != from || e->at <= at)
+		if (l->ends[!end].host != from || e->at <= at || e->sent > at)
 			continue;
 		e->at = at;
 		l->ends[end].last = at;

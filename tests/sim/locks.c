@@ -216,6 +216,35 @@ refused(struct sim *s, const struct op_grant *op)
 	}
 }
 
+static bool
+may_lock(struct sim *s, const struct record *r)
+{
+	const struct item *it = model_item(&s->model, r->op.acquire.acquire.node);
+
+	return !model_item_alive(it) ||
+	       model_has_right(s, it, s->model.applied, r->session, r->user, RIGHT_WRITE);
+}
+
+void
+locks_rights_changed(struct sim *s, const struct op *op)
+{
+	const struct footprint *changed = &s->model.changed;
+	bool rights = op->code == OP_set_acl || op->code == OP_remove_principal ||
+	              op->code == OP_rekey_principal;
+
+	for (size_t i = 0; i < changed->n; i++) {
+		const struct item *it = model_item(&s->model, changed->keys[i]);
+
+		rights |= it != NULL && it->parent == NODE_ACL;
+	}
+	for (size_t i = 0; rights && i < s->history.acquires_n; i++) {
+		struct record *r = s->history.acquires[i];
+
+		if (r->waiting && !may_lock(s, r))
+			r->waiting = false;
+	}
+}
+
 /* A grant that the master proposed. It names a live session or does nothing. */
 bool
 locks_has(const struct item *it, uint64_t session, const struct acquire *a)
@@ -354,6 +383,16 @@ locks_session_ends(struct sim *s, struct item *it, uint64_t index, uint64_t sess
 		begin_delay(s, it, index, first->now.mode);
 	drop(it, first);
 	return true;
+}
+
+bool
+locks_keep(struct sim *s, const struct item *it, uint64_t session, struct bytes user)
+{
+	bool kept = it->delay_mode != LOCK_NONE;
+
+	for (size_t i = 0; i < it->holders_n; i++)
+		kept |= it->holders[i].session != session;
+	return kept && !model_is_operator(s, session, user);
 }
 
 /* The master's clock may run a hundredth faster than ours. */

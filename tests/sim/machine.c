@@ -225,8 +225,6 @@ carry_out(struct sim *s, struct machine *m)
 {
 	struct client_update *u = &m->update;
 
-	if (u->registered_n > 0 && m->mount == NULL && s->script == NULL)
-		opens_close(s, m);
 	if (u->connect)
 		connect(s, m, &m->conn, u->replica, false);
 	if (u->listen)
@@ -246,8 +244,6 @@ carry_out(struct sim *s, struct machine *m)
 		on_state(s, m);
 	for (size_t i = 0; i < u->watched_n; i++)
 		on_watched(s, m, &u->watched[i]);
-	if (u->registered_n > 0 && m->mount != NULL)
-		opens_registered(s, m);
 	if (m->state == CLIENT_CLOSED)
 		down(s, m, 0);
 	else
@@ -259,19 +255,13 @@ carry_out(struct sim *s, struct machine *m)
 void
 machine_event(struct sim *s, struct machine *m, struct client_event event)
 {
-	uint64_t question, asked_node;
-
 	must(m->up && m->paused_until <= s->now);
 	event.now = clock_local(&m->clock, s->now);
 	client_step(m->client, &event, &m->update);
-	question = m->update.question;
-	asked_node = m->update.asked_node;
 	if (m->update.invalidation != 0 || m->update.invalid_n > 0)
 		cached_invalidate(s, m, &m->update);
 	carry_out(s, m);
 	cached_carry_out(s, m);
-	if (question != 0 && m->up)
-		opens_answer(s, m, question, asked_node);
 }
 
 static void

@@ -37,6 +37,7 @@ struct process {
 	struct ticket ticket;
 	uint64_t opened;      /* the request whose answer has shown the rights of an open file */
 	uint64_t call, fh;    /* on a mount: the call under way, the open file, */
+	int64_t open_from;    /* when the call that opened it began */
 	bool through;         /* the call goes through that */
 	size_t line;          /* the line that it wrote, as the history calls it */
 	char text[2048];      /* and what was read */
@@ -81,7 +82,9 @@ struct watched {
 /* A process that reads .cell/events. */
 struct event_reader {
 	uint64_t fh, call;
-	struct buffer lines; /* that it has yet to read */
+	struct buffer lines; /* that it has yet to read, besides */
+	size_t unnamed;      /* events of nodes that the client cannot name */
+	struct buffer text;  /* the line that it has read in part */
 };
 
 struct machine {
@@ -202,15 +205,6 @@ const struct record *work_answer(const struct sim *s, const struct process *proc
 void work_wake(struct sim *s, struct machine *m, int p, int64_t delay);
 void work_next_round(struct sim *s, struct machine *m, int p);
 
-/* ---- opens.c ---- */
-
-/* The mount is told of what the client's update says that its session has opened. */
-void opens_registered(struct sim *s, struct machine *m);
-/* That is to be closed. */
-void opens_close(struct sim *s, struct machine *m);
-/* The client is told whether the node is open. */
-void opens_answer(struct sim *s, struct machine *m, uint64_t question, uint64_t node);
-
 /* ---- work_rounds.c, work_names.c, work_rights.c ---- */
 
 /* The next step of a process's round. */
@@ -241,7 +235,6 @@ void users_next(struct sim *s, struct machine *m, int p);
 void users_replied(struct sim *s, struct machine *m, const struct mount_reply *r);
 void users_signals(struct sim *s, struct machine *m, int p);
 void users_check_unopened(struct sim *s, const struct item *it);
-void users_check_openers(struct sim *s, const struct item *it);
 /* A call of this process; it goes on after that time. */
 void users_call(struct sim *s, struct machine *m, int p, struct mount_event event);
 void users_wake(struct sim *s, struct machine *m, int p, int64_t delay);

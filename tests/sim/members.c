@@ -134,6 +134,8 @@ check_promoted(struct sim *s, const struct seat *seat)
 
 	if (disk_is_whole(d) && d->applied == 0)
 		sim_fail(s, "replica %u gets a vote, and has nothing", seat->id);
+	if (!d->replaced && d->keys.keys.n == 0)
+		sim_fail(s, "replica %u gets a vote, and has no signing key", seat->id);
 }
 
 static void
@@ -424,7 +426,7 @@ reaches_its_list(const struct sim *s, const struct host *n)
 static void
 check_removed(struct sim *s, const struct host *n)
 {
-	if (!host_runs(n) || !members_reaches(s, n) ||
+	if (!n->up || !members_reaches(s, n) ||
 	    (n->up && replica_condition(n->replica) == CONDITION_LOST) ||
 	    (!n->up && !reaches_its_list(s, n)))
 		return;

@@ -105,8 +105,8 @@ model_add_item(struct model *m, uint64_t index, uint64_t parent, struct bytes na
 	it->kind = kind;
 	it->born = index;
 	it->lock_delay_s = -1;
-	it->mtime_ns = m->stamp_ns;
-	it->mtime_changed = index;
+	it->mtime_ns = it->ctime_ns = m->stamp_ns;
+	it->mtime_changed = it->ctime_changed = index;
 	memcpy(it->name, name.data, name.len);
 	if (kind == NODE_FILE)
 		model_add_version(m, it, index, (struct bytes){0});
@@ -149,12 +149,15 @@ model_item_alive(const struct item *it)
 }
 
 static void
-release_or_cancel(struct sim *s, uint64_t index, uint64_t session, const struct op *op)
+release_or_cancel(struct sim *s, uint64_t index, uint64_t session, const struct op *op,
+                  struct outcome *want)
 {
 	struct item *it = model_item(&s->model, wire_op_node(op));
 
-	if (!model_item_alive(it))
+	if (!model_item_alive(it)) {
+		want->rc = op->code == OP_release ? RC_STALE : RC_OK;
 		return;
+	}
 	it->lock_changed = index;
 	if (op->code == OP_release)
 		locks_release(it, session, &op->release);
@@ -241,13 +244,16 @@ decide(struct sim *s, uint64_t index, const struct command *c, const struct op *
 		return;
 	case OP_release:
 	case OP_cancel:
-		release_or_cancel(s, index, c->session, op);
+		release_or_cancel(s, index, c->session, op, want);
 		return;
 	case OP_end_session:
 		want->rc = model_end_session(s, index, c, &op->end_session);
 		return;
 	case OP_finish_session:
 		model_finish_session(s, index, c, op->finish_session.session);
+		return;
+	case OP_purge_name:
+		model_purge_name(s, index, op->purge_name.name);
 		return;
 	case OP_begin_epoch:
 		model_begin_epoch(s, &op->begin_epoch);
@@ -303,6 +309,7 @@ command(struct sim *s, uint64_t index, const struct command *c)
 	if (want.rc == RC_OK)
 		decide(s, index, c, &op, &want);
 	trace_command(s, index, &op, r, &want);
+	locks_rights_changed(s, &op);
 	cached_check(s, &op);
 	if (op.code == OP_acquire && want.rc == RC_OK)
 		locks_took(s, index, c->session, &op.acquire.acquire, &want);

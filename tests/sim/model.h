@@ -6,6 +6,7 @@
 #include "cell/replica/divergence.h"
 #include "cell/tree/tree.h"
 #include "cell/wire/types.h"
+#include "tests/sim/disk.h"
 #include "tests/sim/history.h"
 
 struct holder {
@@ -37,6 +38,7 @@ struct item {                          /* a node of the model */
 	char name[NAME_ROOM];
 	enum node_kind kind;
 	bool ephemeral;
+	int64_t marked;      /* a permanent file became ephemeral: when */
 	uint64_t born, died; /* indices; died 0: alive */
 	const struct record *died_by;
 	uint64_t creator; /* session, of an ephemeral directory without a child */
@@ -57,10 +59,10 @@ struct item {                          /* a node of the model */
 	uint64_t lock_generation, last_fence;
 	enum lock_mode delay_mode; /* 0: no delay */
 	uint64_t delay_began, delay_generation;
-	int64_t delay_s, delay_from;          /* virtual time of the expiry's first apply */
-	uint64_t lock_changed, mtime_changed; /* indices */
-	uint64_t granted;                     /* index: by a grant, the last time */
-	int64_t mtime_ns;
+	int64_t delay_s, delay_from; /* virtual time of the expiry's first apply */
+	uint64_t lock_changed, mtime_changed, ctime_changed; /* indices */
+	uint64_t granted;                                    /* index: by a grant, the last time */
+	int64_t mtime_ns, ctime_ns;
 	int64_t lock_delay_s; /* set on the node; -1: not */
 	struct happening *happened;
 	size_t happened_n, happened_room;
@@ -200,24 +202,41 @@ void model_first_acls(struct model *m);
 /* Did the subject have one of these rights at that index? */
 bool model_has_right(struct sim *s, const struct item *it, uint64_t index, uint64_t session,
                      struct bytes user, unsigned rights);
+/* Is the subject an operator now? */
+bool model_is_operator(struct sim *s, uint64_t session, struct bytes user);
 /* May the command take effect now? The grant of a lock? */
 bool model_permits(struct sim *s, const struct command *c, const struct op *op);
 bool model_permits_grant(struct sim *s, const struct command *c, const struct op_grant *op);
 enum rc model_set_acl(struct sim *s, struct item *it, const struct op_set_acl *op);
+/* Would the ACL file lose lines with the principal's name? */
+bool model_loses_name(const struct item *it, struct bytes principal);
+/* ACL files lose them. */
+void model_purge_name(struct sim *s, uint64_t index, struct bytes principal);
 /* The commands on principals: the sessions of one that is removed have no rights any more. */
 void model_add_principal(struct model *m, struct bytes name);
 void model_remove_principal(struct model *m, struct bytes name);
 void model_end_rights(struct model *m, struct bytes name);
+/* True if the node may be neither deleted nor renamed. */
+bool model_needs(struct model *m, const struct item *it);
 /* Would an administrator be left? */
 bool model_keeps_admin(const struct model *m, const struct item *it, struct bytes contents);
 /* An acquire was refused before the log: did its subject have no right then? */
 void model_check_refused(struct sim *s, const struct record *r);
+/* An acquire was answered that its node is gone: is that so? */
+void model_check_gone(struct sim *s, const struct record *r);
 /* Was the read answered as its subject's rights are? */
 void model_check_rights(struct sim *s, const struct record *r, const struct item *it,
                         const struct result *result);
 
 /* ---- signing_keys.c ---- */
 
+/* The cell's first key: its public half, and the files of a member that has only that. */
+const uint8_t *signing_keys_public(void);
+void signing_keys_first(struct key_files *files);
+/* The keys in the replica's data directory. */
+void signing_keys_identify(const struct host *n, struct identity *identity);
+/* These are written. */
+void signing_keys_check_written(struct sim *s, const struct host *n, const struct sign_keys *keys);
 void signing_keys_decide(struct sim *s, const struct op_rotate_key *op);
 /* The cell file of a new replica names them, which its operator has asked for. */
 void signing_keys_name(const struct sim *s, struct host *n);
@@ -265,6 +284,10 @@ void locks_granted(struct sim *s, uint64_t index, const struct command *c,
 int64_t locks_blocked_since(const struct sim *s, const struct item *it, uint64_t session,
                             uint64_t owner);
 bool locks_has(const struct item *it, uint64_t session, const struct acquire *a);
+/* After a command: whoever has lost the right to a lock does not wait for it any more. */
+void locks_rights_changed(struct sim *s, const struct op *op);
+/* Does the item's lock forbid this subject to delete it, or to rename it to another name? */
+bool locks_keep(struct sim *s, const struct item *it, uint64_t session, struct bytes user);
 /* Is the acquisition that the guard names not held any more? */
 bool locks_guard_stale(struct sim *s, const struct guard *g);
 

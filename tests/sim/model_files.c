@@ -21,16 +21,29 @@ check_counter(struct sim *s, const struct item *it, struct bytes before, struct 
 		sim_fail(s, "%s goes from %s to %s", it->name, old, new);
 }
 
-/* Times of files grow with their versions, whatever the clocks do, unless somebody has set one that
- * is yet to come. */
-static void
-changed(struct item *it, uint64_t index, int64_t at)
+/* Times grow with what they are of, whatever the clocks do, unless somebody has set one that is yet
+ * to come. */
+static int64_t
+later(int64_t before, int64_t at)
 {
-	bool set_ahead =
-	    at < it->mtime_ns && (uint64_t)it->mtime_ns - (uint64_t)at > 86400ull * 1000000000;
+	bool set_ahead = at < before && (uint64_t)before - (uint64_t)at > 86400ull * 1000000000;
 
-	it->mtime_ns = at > it->mtime_ns || set_ahead ? at : it->mtime_ns + 1;
+	return at > before || set_ahead ? at : before + 1;
+}
+
+static void
+attributes_changed(const struct model *m, struct item *it)
+{
+	it->ctime_ns = later(it->ctime_ns, m->stamp_ns);
+	it->ctime_changed = m->applied;
+}
+
+static void
+changed(const struct model *m, struct item *it, uint64_t index)
+{
+	it->mtime_ns = later(it->mtime_ns, m->stamp_ns);
 	it->mtime_changed = index;
+	attributes_changed(m, it);
 }
 
 static void
@@ -47,6 +60,7 @@ model_wrote(const struct item *it, struct outcome *want)
 {
 	want->node = it->node;
 	want->mtime_ns = it->mtime_ns;
+	want->ctime_ns = it->ctime_ns;
 	want->generation = it->versions_n > 0 ? model_latest(it)->generation : 0;
 	want->size = it->versions_n > 0 ? model_latest(it)->contents.len : 0;
 }
@@ -66,9 +80,59 @@ model_set_contents(struct sim *s, uint64_t index, const struct op_set_contents *
 	} else {
 		check_counter(s, it, model_latest(it)->contents, op->contents);
 		model_add_version(&s->model, it, index, bytes_copy(op->contents));
-		changed(it, index, s->model.stamp_ns);
+		changed(&s->model, it, index);
 		model_child_event(&s->model, it, EVENT_CHILD_MODIFIED);
 		model_wrote(it, want);
+	}
+}
+
+/* The lines that name neither the principal nor users of it. */
+static struct bytes
+purged(struct bytes text, struct bytes principal)
+{
+	struct buffer rest = BUFFER(LIMIT_ACL);
+	size_t end;
+
+	for (size_t at = 0; at < text.len; at = end) {
+		const uint8_t *line = text.data + at;
+		const uint8_t *newline = memchr(line, '\n', text.len - at);
+		const size_t len = newline == NULL ? text.len - at : (size_t)(newline - line);
+		const bool named = len >= principal.len &&
+		                   memcmp(line, principal.data, principal.len) == 0 &&
+		                   (len == principal.len || line[principal.len] == '/');
+
+		end = at + len + (newline != NULL);
+		if (!named)
+			buffer_put(&rest, line, end - at);
+	}
+	must(!rest.failed);
+	return buffer_take(&rest);
+}
+
+bool
+model_loses_name(const struct item *it, struct bytes principal)
+{
+	struct bytes rest;
+
+	if (it->died != 0 || it->kind != NODE_FILE || it->versions_n == 0)
+		return false;
+	rest = purged(model_latest((struct item *)it)->contents, principal);
+	free((void *)rest.data);
+	return rest.len < model_latest((struct item *)it)->contents.len;
+}
+
+void
+model_purge_name(struct sim *s, uint64_t index, struct bytes principal)
+{
+	for (size_t i = 0; i < s->model.acl_files_n; i++) {
+		struct item *it = s->model.acl_files[i];
+
+		if (!model_loses_name(it, principal))
+			continue;
+		model_add_version(&s->model, it, index,
+		                  purged(model_latest(it)->contents, principal));
+		changed(&s->model, it, index);
+		model_child_event(&s->model, it, EVENT_CHILD_MODIFIED);
 	}
 }
 
@@ -91,26 +155,21 @@ model_append(struct sim *s, uint64_t index, const struct op_append *op, struct o
 		return;
 	}
 	model_add_version(&s->model, it, index, buffer_take(&all));
-	changed(it, index, s->model.stamp_ns);
+	changed(&s->model, it, index);
 	model_child_event(&s->model, it, EVENT_CHILD_MODIFIED);
 	model_wrote(it, want);
 }
 
-/* All that the master has counted become openers; whoever has the file open has to be one. */
+/* Processes that have the file open on other mounts are no openers. */
 static void
-mark(struct sim *s, struct item *it, uint64_t session, const struct op_make_ephemeral *op)
+mark(struct sim *s, struct item *it, uint64_t session)
 {
-	struct cursor at = cursor_of(op->openers.packed);
-	struct session_key key;
-
 	model_open(it, (struct opener){session, it->node});
 	if (it->ephemeral)
 		return;
 	it->ephemeral = true;
-	while (wire_next_session_key(&at, &key))
-		if (model_alive(&s->model, key.session))
-			model_open(it, (struct opener){key.session, it->node});
-	users_check_openers(s, it);
+	attributes_changed(&s->model, it);
+	it->marked = s->now;
 	footprint_add(&s->model.changed, it->node);
 }
 
@@ -143,6 +202,15 @@ model_create(struct sim *s, uint64_t index, uint64_t session, const struct op_cr
 	model_wrote(it, want);
 }
 
+/* Does the item's lock forbid that the command takes it away? */
+static bool
+is_kept(struct sim *s, const struct item *it)
+{
+	const struct record *by = s->model.by;
+
+	return locks_keep(s, it, by->session, by->user);
+}
+
 void
 model_rename(struct sim *s, uint64_t index, const struct op_rename *op, struct outcome *want)
 {
@@ -158,7 +226,7 @@ model_rename(struct sim *s, uint64_t index, const struct op_rename *op, struct o
 		want->rc = RC_NOENT;
 		return;
 	}
-	if (source->node == NODE_ACL_ADMIN) {
+	if (model_needs(&s->model, source)) {
 		want->rc = RC_BUSY;
 		return;
 	}
@@ -171,17 +239,24 @@ model_rename(struct sim *s, uint64_t index, const struct op_rename *op, struct o
 		want->rc = RC_INVAL;
 		return;
 	}
+	if (target != source && is_kept(s, source)) {
+		want->rc = RC_BUSY;
+		return;
+	}
 	if (target != source) {
 		if (target == NULL) {
 			target = model_add_item(&s->model, index, op->new_parent, op->new_name,
 			                        NODE_FILE);
 			target->ephemeral = source->ephemeral;
+			target->marked = source->marked;
 			target->lock_delay_s = source->lock_delay_s;
 			model_inherit_acls(&s->model, target, index, source);
 			target->mtime_ns = source->mtime_ns;
+			target->ctime_ns = source->ctime_ns;
 		} else {
 			replaced(target, index, source->mtime_ns);
 		}
+		attributes_changed(&s->model, target);
 		model_add_version(&s->model, target, index,
 		                  bytes_copy(model_latest(source)->contents));
 		model_child_event(&s->model, target, EVENT_CHILD_MODIFIED);
@@ -205,10 +280,12 @@ model_delete_file(struct sim *s, uint64_t index, const struct op_delete *op, str
 		want->rc = RC_NOENT;
 	else if (it->kind != op->kind)
 		want->rc = it->kind == NODE_DIRECTORY ? RC_ISDIR : RC_NOTDIR;
-	else if (it->node == NODE_ACL || it->node == NODE_ACL_ADMIN)
+	else if (model_needs(&s->model, it))
 		want->rc = RC_BUSY;
 	else if (model_has_children(&s->model, it))
 		want->rc = RC_NOTEMPTY;
+	else if (is_kept(s, it))
+		want->rc = RC_BUSY;
 	if (want->rc != RC_OK)
 		return;
 	want->node = it->node;
@@ -229,7 +306,7 @@ model_open_or_close(struct sim *s, uint64_t index, uint64_t session, const struc
 		want->rc = RC_BUSY;
 	} else {
 		if (op->code == OP_make_ephemeral)
-			mark(s, it, session, &op->make_ephemeral);
+			mark(s, it, session);
 		else if (it->ephemeral && it->kind == NODE_FILE)
 			model_open(it, (struct opener){session, it->node});
 		if (op->code == OP_make_ephemeral)
@@ -257,7 +334,9 @@ model_set_attribute(struct sim *s, const struct op *op, struct outcome *want)
 		it->mtime_ns = op->set_mtime.now ? s->model.stamp_ns : op->set_mtime.mtime_ns;
 		it->mtime_changed = s->model.applied;
 	}
-	if (op->code != OP_set_mtime || it->kind == NODE_FILE)
+	if (op->code != OP_set_mtime || it->kind == NODE_FILE) {
+		attributes_changed(&s->model, it);
 		model_child_event(&s->model, it, EVENT_CHILD_MODIFIED);
+	}
 	model_wrote(it, want);
 }

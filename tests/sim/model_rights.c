@@ -93,29 +93,39 @@ lists(struct bytes text, const char *line)
 	return strstr(all, wanted) != NULL;
 }
 
+/* Did the ACL file of this name list the subject? */
+static bool
+is_in(struct sim *s, const char *name, uint64_t index, uint64_t session, struct bytes user)
+{
+	const struct item *file = file_at(&s->model, index, name);
+	const char *principal = model_principal(&s->model, session);
+	char line[2 * LIMIT_PRINCIPAL + 2], any[LIMIT_PRINCIPAL + 3];
+	struct bytes text;
+
+	if (principal[0] == '\0' || file == NULL)
+		return false;
+	snprintf(line, sizeof line, "%s%s%.*s", principal, user.len > 0 ? "/" : "", (int)user.len,
+	         user.len > 0 ? (const char *)user.data : "");
+	snprintf(any, sizeof any, "%s/*", principal);
+	text = contents_at(file, index);
+	return lists(text, "*") || lists(text, line) || (user.len > 0 && lists(text, any));
+}
+
 bool
 model_has_right(struct sim *s, const struct item *it, uint64_t index, uint64_t session,
                 struct bytes user, unsigned rights)
 {
-	const char *principal = model_principal(&s->model, session);
-	char line[2 * LIMIT_PRINCIPAL + 2], any[LIMIT_PRINCIPAL + 3];
-
-	snprintf(line, sizeof line, "%s%s%.*s", principal, user.len > 0 ? "/" : "", (int)user.len,
-	         user.len > 0 ? (const char *)user.data : "");
-	snprintf(any, sizeof any, "%s/*", principal);
-	if (principal[0] == '\0')
-		return false;
-	for (unsigned i = 0; i < ACL_NAMES; i++) {
-		const struct item *file = file_at(&s->model, index, name_at(it, index, i));
-		struct bytes text;
-
-		if ((rights & 1u << i) == 0 || file == NULL)
-			continue;
-		text = contents_at(file, index);
-		if (lists(text, "*") || lists(text, line) || (user.len > 0 && lists(text, any)))
+	for (unsigned i = 0; i < ACL_NAMES; i++)
+		if ((rights & 1u << i) != 0 &&
+		    is_in(s, name_at(it, index, i), index, session, user))
 			return true;
-	}
 	return false;
+}
+
+bool
+model_is_operator(struct sim *s, uint64_t session, struct bytes user)
+{
+	return is_in(s, "admin", s->model.applied, session, user);
 }
 
 /* ---- commands ---- */
@@ -136,6 +146,13 @@ may_write(struct sim *s, const struct command *c, const struct item *it)
 }
 
 static bool
+same_readers(const struct sim *s, const struct item *a, const struct item *b)
+{
+	return strcmp(name_at(a, s->model.applied, ACL_READ),
+	              name_at(b, s->model.applied, ACL_READ)) == 0;
+}
+
+static bool
 may_rename(struct sim *s, const struct command *c, const struct op_rename *op)
 {
 	const struct item *parent = model_item(&s->model, op->new_parent);
@@ -144,6 +161,8 @@ may_rename(struct sim *s, const struct command *c, const struct op_rename *op)
 
 	if (source == NULL || !model_item_alive(parent) || (target != NULL && op->no_replace))
 		return true;
+	if (target != NULL && !same_readers(s, source, target) && !may(s, c, source, RIGHT_READ))
+		return false;
 	return may(s, c, source, RIGHT_WRITE) &&
 	       may(s, c, target != NULL ? target : parent, RIGHT_WRITE);
 }
@@ -203,13 +222,34 @@ enum rc
 model_set_acl(struct sim *s, struct item *it, const struct op_set_acl *op)
 {
 	char name[NAME_ROOM] = "";
+	const struct item *file;
 
 	must(op->name.len < sizeof name);
 	memcpy(name, op->name.data, op->name.len);
-	if (file_at(&s->model, s->model.applied, name) == NULL)
+	if ((file = file_at(&s->model, s->model.applied, name)) == NULL)
 		return RC_NOENT;
+	if (file->ephemeral && (it->node == NODE_ROOT || it->node == NODE_ACL))
+		return RC_BUSY;
 	set_name(it, s->model.applied, op->which, op->name);
 	return RC_OK;
+}
+
+static bool
+names(struct model *m, uint64_t node, const struct item *file)
+{
+	for (unsigned i = 0; i < ACL_NAMES; i++)
+		if (strcmp(name_at(model_item(m, node), m->applied, i), file->name) == 0)
+			return true;
+	return false;
+}
+
+bool
+model_needs(struct model *m, const struct item *it)
+{
+	if (it->node == NODE_ACL || it->node == NODE_ACL_ADMIN)
+		return true;
+	return it->parent == NODE_ACL && it->kind == NODE_FILE &&
+	       (names(m, NODE_ROOT, it) || names(m, NODE_ACL, it));
 }
 
 /* ---- administrators ---- */
@@ -274,8 +314,13 @@ session_of(const struct sim *s, const struct record *r)
 }
 
 static void
-check_shown(struct sim *s, const struct record *r, const struct item *it, unsigned shown)
+check_shown(struct sim *s, const struct record *r, const struct item *it, const struct attr *attr)
 {
+	const unsigned shown = attr->rights;
+
+	if (attr->kind == NODE_FILE && (attr->checksum != 0) != ((shown & RIGHT_READ) != 0))
+		sim_fail(s, "with rights %u the checksum of %s is shown as %lx", shown,
+		         trace_path(s, it->node), (unsigned long)attr->checksum);
 	for (unsigned right = RIGHT_READ; right <= RIGHT_CHANGE; right *= 2)
 		if (((shown & right) != 0) !=
 		    model_has_right(s, it, r->index, session_of(s, r), r->user, right))
@@ -297,7 +342,7 @@ model_check_rights(struct sim *s, const struct record *r, const struct item *it,
 	bool permitted = true;
 
 	if (r->op.code == OP_get_attr && r->rc == RC_OK)
-		check_shown(s, r, it, result->attr.attr.rights);
+		check_shown(s, r, it, &result->attr.attr);
 	for (size_t i = 0; i < sizeof needed / sizeof *needed; i++) {
 		if (needed[i].code != r->op.code)
 			continue;
@@ -319,6 +364,17 @@ model_check_rights(struct sim *s, const struct record *r, const struct item *it,
 		         trace_path(s, it->node), (int)r->user.len,
 		         r->user.len > 0 ? (const char *)r->user.data : "", rc_name(r->rc),
 		         permitted ? "with" : "without");
+}
+
+void
+model_check_gone(struct sim *s, const struct record *r)
+{
+	const struct item *it = model_item(&s->model, wire_op_node(&r->op));
+
+	if (it != NULL && (it->died == 0 || it->died > r->index))
+		sim_fail(s, "acquire %lu.%lu of %s is answered that it is gone",
+		         (unsigned long)r->session, (unsigned long)r->number,
+		         trace_path(s, it->node));
 }
 
 void

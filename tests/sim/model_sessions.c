@@ -36,6 +36,9 @@ model_begin_epoch(struct sim *s, const struct op_begin_epoch *op)
 {
 	struct model *m = &s->model;
 
+	/* The first one makes the cell. */
+	for (size_t i = 0; m->epoch == 0 && i < m->items_n; i++)
+		m->items[i]->mtime_ns = m->items[i]->ctime_ns = m->stamp_ns;
 	m->epoch++;
 	m->epoch_from = s->now;
 	setting_changes_epoch(s);

@@ -69,18 +69,16 @@ net_at_node(struct sim *s, const struct conn *c)
 	               c->last_to_node);
 }
 
-/* When what the replica sends in this turn leaves it: the turn has taken what it has cost so far.
- */
 int64_t
 net_departure(const struct sim *s, const struct conn *c)
 {
-	return s->now + s->hosts[c->node].spent;
+	return host_departure(s, &s->hosts[c->node]);
 }
 
 int64_t
-net_at_client(struct sim *s, const struct conn *c)
+net_at_client(struct sim *s, const struct conn *c, int64_t sent)
 {
-	return arrival(s, c, net_departure(s, c),
+	return arrival(s, c, sent,
 	               s->net.cut_until[end_of_node(c->node)][end_of_machine(c->machine)],
 	               c->last_to_client);
 }
@@ -117,19 +115,19 @@ run_connect(struct sim *s, struct event *e)
 
 	if (!c->client_open) /* it has given up, and the end of it may have come */
 		return;
-	if (host_runs(n) && n->paused_until > s->now) { /* nobody there answers */
+	if (n->up && n->paused_until > s->now) { /* nobody there answers */
 		heap_again(&s->heap, e, n->paused_until);
 		return;
 	}
-	if (!host_runs(n)) {
-		net_push_to_client(s, c, s->now + net_latency(s, c), CLIENT_DISCONNECTED,
+	if (!n->up) {
+		net_push_to_client(s, c, s->now, s->now + net_latency(s, c), CLIENT_DISCONNECTED,
 		                   (struct bytes){0});
 		return;
 	}
 	c->node_life = n->life;
 	net_push_to_node(s, c, s->now, REPLICA_CONNECTED, (struct bytes){0});
-	c->last_to_client = net_at_client(s, c);
-	net_push_to_client(s, c, c->last_to_client, CLIENT_CONNECTED, (struct bytes){0});
+	c->last_to_client = net_at_client(s, c, net_departure(s, c));
+	net_push_to_client(s, c, s->now, c->last_to_client, CLIENT_CONNECTED, (struct bytes){0});
 }
 
 uint64_t
@@ -207,7 +205,7 @@ net_break(struct sim *s, struct conn *c)
 	c->cut_to_node = node < c->cut_to_node ? node : c->cut_to_node;
 	lane_clear(s, end_of_machine(c->machine), &c->lane_to_node);
 	lane_clear(s, end_of_node(c->node), &c->lane_to_client);
-	net_push_to_client(s, c, client + until_noticed(s, 5 * SECOND), CLIENT_DISCONNECTED,
+	net_push_to_client(s, c, s->now, client + until_noticed(s, 5 * SECOND), CLIENT_DISCONNECTED,
 	                   (struct bytes){0});
 	if (c->last_to_node < node)
 		c->last_to_node = node;
@@ -230,7 +228,7 @@ net_node_died(struct sim *s, int node)
 		lane_clear(s, end_of_machine(c->machine), &c->lane_to_node);
 		lane_clear(s, end_of_node(node), &c->lane_to_client);
 		if (c->client_open)
-			net_push_to_client(s, c, s->now + until_noticed(s, 5 * SECOND),
+			net_push_to_client(s, c, s->now, s->now + until_noticed(s, 5 * SECOND),
 			                   CLIENT_DISCONNECTED, (struct bytes){0});
 	}
 	link_node_died(s, node);

@@ -34,7 +34,7 @@ node_hears(struct sim *s, const struct conn *c, const struct event *e)
 	const struct host *n = &s->hosts[c->node];
 	enum replica_event_kind kind = kind_of(e);
 
-	if (!host_runs(n) || n->life != c->node_life)
+	if (!n->up || n->life != c->node_life)
 		return false;
 	if (kind == REPLICA_FRAME && !(e->b & ARRIVED) && e->at >= c->cut_to_node)
 		return false;
@@ -58,11 +58,11 @@ check_strangers(struct sim *s, struct host *n, const struct conn *c)
 		sim_fail(s, "replica %d does not refuse a replica with a wrong key", n->id);
 }
 
-/* A client is let in unless there are as many as may be, or the replica only joins the cell. */
+/* A client is let in unless there are as many as may be. */
 static void
 node_accepts(struct sim *s, struct host *n, struct conn *c)
 {
-	const bool room = n->joining == NULL && n->clients < host_clients_max(s);
+	const bool room = n->clients < host_clients_max(s);
 
 	if (s->script == NULL)
 		check_strangers(s, n, c);
@@ -203,7 +203,8 @@ net_push_to_node(struct sim *s, struct conn *c, int64_t at, enum replica_event_k
 	                                   .run = run_at_node,
 	                                   .a = c->id,
 	                                   .b = kind,
-	                                   .data = data});
+	                                   .data = data,
+	                                   .sent = s->now});
 }
 
 static void
@@ -312,8 +313,8 @@ run_at_client(struct sim *s, struct event *e)
 }
 
 void
-net_push_to_client(struct sim *s, struct conn *c, int64_t at, enum client_event_kind kind,
-                   struct bytes data)
+net_push_to_client(struct sim *s, struct conn *c, int64_t sent, int64_t at,
+                   enum client_event_kind kind, struct bytes data)
 {
 	const struct host *n = &s->hosts[c->node];
 
@@ -322,7 +323,8 @@ net_push_to_client(struct sim *s, struct conn *c, int64_t at, enum client_event_
 	                                   .life = n->up ? tree_epoch(replica_tree(n->replica)) : 0,
 	                                   .a = c->id,
 	                                   .b = kind,
-	                                   .data = data});
+	                                   .data = data,
+	                                   .sent = sent});
 }
 
 static void
@@ -331,8 +333,8 @@ run_leave_node(struct sim *s, struct event *e)
 	struct conn *c = net_conn(s, e->a);
 	enum client_event_kind kind = (enum client_event_kind)e->b;
 
-	c->last_to_client = net_at_client(s, c);
-	net_push_to_client(s, c, c->last_to_client, kind, e->data);
+	c->last_to_client = net_at_client(s, c, e->at);
+	net_push_to_client(s, c, e->at, c->last_to_client, kind, e->data);
 	e->data = (struct bytes){0};
 }
 
@@ -343,7 +345,8 @@ net_send_to_client(struct sim *s, struct conn *c, enum client_event_kind kind, s
 	                  .run = run_leave_node,
 	                  .a = c->id,
 	                  .b = kind,
-	                  .data = bytes_copy(frame)};
+	                  .data = bytes_copy(frame),
+	                  .sent = net_departure(s, c)};
 
 	if (s->swarm.rate > 0)
 		uplink_send(s, end_of_node(c->node), &c->lane_to_client, e);

@@ -323,6 +323,21 @@ may_begin(const struct sim *s)
 	return !s->calm || s->now > s->swarm.chaos_ms * MS + GRACE_S * SECOND;
 }
 
+/* Others who are idle want the same, while the first key is being introduced or proposed. */
+static void
+others_rotate(struct sim *s, const struct operator* first)
+{
+	for (int i = 0; i < s->swarm.operators; i++) {
+		struct operator* o = & s->operators[i];
+
+		if (o == first || o->wish.what != 0 || !rng_chance(&s->rights.rng, 500))
+			continue;
+		o->wish = (struct wish){.what = OPERATION_ROTATE_KEY, .since = s->now};
+		o->node = first->node;
+		wake(s, o, (int64_t)rng_below(&s->rights.rng, 60) * MS);
+	}
+}
+
 static void
 begin(struct sim *s, struct operator* o)
 {
@@ -341,6 +356,8 @@ begin(struct sim *s, struct operator* o)
 		adversary_change(s);
 	o->node = -1;
 	connect(s, o);
+	if (o->wish.what == OPERATION_ROTATE_KEY)
+		others_rotate(s, o);
 }
 
 static void

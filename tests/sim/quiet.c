@@ -129,9 +129,9 @@ quiet_check(struct sim *s)
 
 	if (q->since == 0)
 		return;
-	/* An entry says that sessions need not be awaited which have long been idle; the last one
-	 * may be on its way as the run ends. */
-	at_most(s, (unsigned)(s->model.applied - q->applied), clients, "entries");
+	/* An entry says that sessions need not be awaited which have long been idle, and a digest
+	 * may be due then; the last one may be on its way as the run ends. */
+	at_most(s, (unsigned)(s->model.applied - q->applied), clients + 1, "entries");
 	if (s->model.applied != q->applied || is_entry_under_way(s))
 		return;
 	if (q->others > 0)

@@ -36,6 +36,10 @@ check_contents(struct sim *s, const struct record *r, const struct item *it)
 		sim_fail(s, "read %lu.%lu of node %lu shows time %ld, not %ld",
 		         (unsigned long)r->session, (unsigned long)r->number,
 		         (unsigned long)it->node, (long)r->got.mtime_ns, (long)it->mtime_ns);
+	if (it->ctime_changed <= r->index && it->ctime_ns != r->got.ctime_ns)
+		sim_fail(s, "read %lu.%lu of node %lu shows change time %ld, not %ld",
+		         (unsigned long)r->session, (unsigned long)r->number,
+		         (unsigned long)it->node, (long)r->got.ctime_ns, (long)it->ctime_ns);
 }
 
 static void

@@ -38,9 +38,9 @@ io_random(void *user, void *to, size_t n)
 }
 
 static void
-io_append(void *user, uint64_t write, const struct px_record *records, size_t n)
+io_append(struct store *store, uint64_t write, const struct px_record *records, size_t n)
 {
-	struct restored *r = user;
+	struct restored *r = (struct restored *)store;
 
 	(void)disk_write_log(r->s, &r->disk, write, records, n);
 	(void)disk_log_done(&r->disk, write);
@@ -48,9 +48,9 @@ io_append(void *user, uint64_t write, const struct px_record *records, size_t n)
 }
 
 static size_t
-io_save(void *user, uint64_t applied, struct row_list *rows)
+io_save(struct store *store, uint64_t applied, struct row_list *rows)
 {
-	struct restored *r = user;
+	struct restored *r = (struct restored *)store;
 
 	disk_save(&r->disk, rows, applied);
 	row_list_free(rows);
@@ -59,9 +59,9 @@ io_save(void *user, uint64_t applied, struct row_list *rows)
 }
 
 static void
-io_fail(void *user, const char *why)
+io_fail(struct store *store, const char *why)
 {
-	sim_fail(((struct restored *)user)->s, "after a restore a disk fails: %s", why);
+	sim_fail(((struct restored *)store)->s, "after a restore a disk fails: %s", why);
 }
 
 /* What the disk has written is reported, until there is nothing for the server to do. */
@@ -85,12 +85,8 @@ void
 restored_begins(struct restored *r)
 {
 	const struct server_io io = {
-	    .now = io_now,
-	    .random = io_random,
-	    .append = io_append,
-	    .save = io_save,
-	    .fail = io_fail,
-	    .user = r,
+	    .clock = {.now = io_now, .random = io_random, .user = r},
+	    .store = {io_append, io_save, io_fail, (struct store *)r},
 	};
 	struct px_recovered recovered;
 	struct tree *t = disk_recover(r->s, &r->disk, &recovered);

@@ -1,15 +1,69 @@
 /* The signing keys that were put in force: a majority had each on disk, and at the end every member
  * has those that are. */
+#include <sodium.h>
 #include <string.h>
+#include "cell/base/must.h"
 #include "tests/sim/sim.h"
+
+struct signing {
+	uint8_t public_key[SIGN_PUBLIC], secret[SIGN_SECRET];
+};
+
+/* The cell's first one, and the same in every run. */
+static const struct signing *
+signing(void)
+{
+	static const uint8_t seed[crypto_sign_SEEDBYTES] = "the simulated cell";
+	static struct signing key;
+
+	if (key.public_key[0] == 0)
+		must(crypto_sign_seed_keypair(key.public_key, key.secret, seed) == 0);
+	return &key;
+}
+
+const uint8_t *
+signing_keys_public(void)
+{
+	return signing()->public_key;
+}
+
+void
+signing_keys_first(struct key_files *files)
+{
+	*files = (struct key_files){.keys.n = 1};
+	memcpy(files->keys.secret[0], signing()->secret, SIGN_SECRET);
+}
+
+void
+signing_keys_identify(const struct host *n, struct identity *identity)
+{
+	struct cell_file *cell_file = &identity->cell_file;
+	const struct key_files *keys = &n->disk.keys;
+
+	cell_file->has_former = keys->named;
+	memcpy(cell_file->signing_public, keys->named ? keys->newest : signing()->public_key,
+	       SIGN_PUBLIC);
+	memcpy(cell_file->former_public, keys->former, SIGN_PUBLIC);
+	identity->signing = keys->keys;
+}
+
+/* The two halves of each belong together. */
+void
+signing_keys_check_written(struct sim *s, const struct host *n, const struct sign_keys *keys)
+{
+	uint8_t public_key[SIGN_PUBLIC], secret[SIGN_SECRET];
+
+	for (int i = 0; i < keys->n; i++) {
+		crypto_sign_seed_keypair(public_key, secret, keys->secret[i]);
+		if (memcmp(secret, keys->secret[i], SIGN_SECRET) != 0)
+			sim_fail(s, "replica %d keeps a signing key that is none", n->id);
+	}
+}
 
 static bool
 has_on_disk(const struct host *n, const uint8_t *public_key)
 {
-	const bool first = memcmp(first_start_public_key(), public_key, SIGN_PUBLIC) == 0;
-
-	return sign_keys_find(&n->disk.keys.keys, public_key) >= 0 ||
-	       (first && n->disk.has_key && n->disk.keys.keys.n == 0);
+	return sign_keys_find(&n->disk.keys.keys, public_key) >= 0;
 }
 
 /* Of the voters, of whom there are `voters`. */
@@ -50,28 +104,6 @@ check_lost(struct sim *s, const uint8_t *public_key)
 		         having, voters);
 }
 
-static void
-run_refresh(struct sim *s, struct event *e)
-{
-	struct host *n = &s->hosts[e->who];
-
-	if (n->body == 0 || n->disk.has_key)
-		return;
-	signing_keys_name(s, n);
-	if (n->joining != NULL)
-		host_down(s, n, 0);
-}
-
-/* A replica that was added, and does not run yet, waits for a key that its cell file names: its
- * operator brings that up to date. */
-static void
-refresh_newcomers(struct sim *s)
-{
-	for (int id = 1; id <= s->hosts_n; id++)
-		heap_push(&s->heap,
-		          (struct event){.at = s->now + SECOND, .run = run_refresh, .who = id - 1});
-}
-
 void
 signing_keys_decide(struct sim *s, const struct op_rotate_key *op)
 {
@@ -89,7 +121,6 @@ signing_keys_decide(struct sim *s, const struct op_rotate_key *op)
 	memcpy(k->former, op->former.data, SIGN_PUBLIC);
 	k->rotations++;
 	k->at = s->now;
-	refresh_newcomers(s);
 }
 
 void
@@ -107,10 +138,14 @@ signing_keys_check_end(struct sim *s)
 {
 	const struct signing_keys *k = &s->model.keys;
 
-	for (int id = 1; id <= s->hosts_n && k->rotations > 0; id++) {
+	for (int id = 1; id <= s->hosts_n; id++) {
 		const struct host *n = &s->hosts[id - 1];
 
 		if (members_role(s, id) != MEMBER_VOTER || !n->up)
+			continue;
+		if (k->rotations == 0 && !has_on_disk(n, signing()->public_key))
+			sim_fail(s, "at the end replica %d lacks the signing key", id);
+		if (k->rotations == 0)
 			continue;
 		if (!has_on_disk(n, k->newest) || !has_on_disk(n, k->former))
 			sim_fail(s, "at the end replica %d lacks a signing key", id);

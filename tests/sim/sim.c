@@ -81,17 +81,6 @@ draw_replicas(struct sim *s)
 	return rng_chance(&s->rng, 100) ? 1 : rng_chance(&s->rng, 600) ? 3 : 5;
 }
 
-/* In some runs the replicas begin with a program that speaks the first minor version, and are
- * started with the next one, one after the other. */
-static void
-upgrades_draw(struct sim *s)
-{
-	struct rng own = rng_seeded(s->seed + 1); /* other seeds are what they were */
-
-	if (rng_chance(&own, 300))
-		s->swarm.upgrades = 1 + (unsigned)rng_below(&own, 1000);
-}
-
 /* Those that the cell begins with. */
 static void
 create_hosts(struct sim *s)
@@ -111,12 +100,14 @@ start(struct sim *s)
 	uplinks_init(s);
 	watches_init(s);
 	swarm_draw_servers(&s->swarm, s->seed);
+	swarm_draw_upgrades(&s->swarm, s->seed);
 	s->cached.rng = rng_seeded(s->seed + 3);
 	s->rights.rng = rng_seeded(s->seed + 4);
 	s->rights.on = rng_chance(&s->rights.rng, 300);
 	s->hosts_n = draw_replicas(s);
 	liar_draw(s);
-	upgrades_draw(s);
+	hub_draw(s);
+	stolen_key_draw(s);
 	s->machines_n = s->swarm.machines;
 	trace_seed(s);
 	history_init(&s->history);
@@ -144,7 +135,7 @@ step(struct sim *s, int64_t until)
 	if (s->heap.n == 0 || s->heap.events[0].at > until)
 		return false;
 	heap_pop(&s->heap, &e);
-	must(e.at >= s->now);
+	must(e.at >= s->now && e.at >= e.sent);
 	s->now = e.at;
 	if (++s->stats.events > EVENTS_MAX)
 		sim_fail(s, "there is no end to what happens");
@@ -183,7 +174,7 @@ expect_master(struct sim *s)
 
 	for (int i = 0; i < s->hosts_n; i++) {
 		const struct host *n = &s->hosts[i];
-		int64_t there = host_runs(n) ? n->paused_until : n->back_at;
+		int64_t there = n->up ? n->paused_until : n->back_at;
 
 		if (!host_exists(n))
 			continue;
@@ -205,6 +196,8 @@ expect_master(struct sim *s)
 static void
 calm_down(struct sim *s)
 {
+	int64_t from;
+
 	s->now = s->swarm.chaos_ms * MS;
 	s->calm = true;
 	sim_trace(s, "CALM: no faults from here on; everything must get going again");
@@ -219,7 +212,12 @@ calm_down(struct sim *s)
 		for (int b = 1; b <= s->hosts_n; b++)
 			if (a != b)
 				link_break(s, a, b);
-	bulk_start(s, expect_master(s));
+	from = expect_master(s);
+	if (s->hub.on)
+		hub_start(s, from);
+	else
+		bulk_start(s, from);
+	stolen_key_start(s, from);
 }
 
 /* One has ended, and still has something. */
@@ -236,7 +234,8 @@ session_ends(struct sim *s)
 static bool
 all_done(struct sim *s)
 {
-	if (operators_wait_for(s) != NULL || s->now <= s->bulk_at || session_ends(s))
+	if (operators_wait_for(s) != NULL || s->now <= s->bulk_at ||
+	    s->now <= s->stolen_key.until || session_ends(s))
 		return false;
 	for (int i = 0; i < s->machines_n; i++) {
 		const struct machine *m = &s->machines[i];

@@ -8,14 +8,14 @@
  *   host.h      host.c, host_turns.c: the process of one replica, which runs cell/server;
  *               host_io.c: what that stands on; host_checks.c: what must hold of it;
  *               host_damage.c: what happens to its disk while it is down; copies.c: copies of its
- *               state, given to others and fetched from them; first_start.c: a new replica's, which
- *               requests the cell's signing key; boots.c: the machine below it, after a failed
- *               fsync
+ *               state, given to others and fetched from them; boots.c: the machine below it, after
+ *               a failed fsync
  *   machine.h   machine.c: drives one client, and the processes or the mount above it; holds.c:
  *               what these believe to hold; work.c, work_rounds.c, work_names.c, work_rights.c:
  *               what the processes of a client do; watches.c: nodes that it watches; mounts.c,
  *               users.c, user_rounds.c: a mount, and what the processes on it do; event_readers.c:
  *               one that reads the mount's events; bulk.c: a client that writes much at once;
+ *               hub.c: with one replica away, which is needed then;
  *               cached.c: what machines have cached, and must not have when it changes
  *   history.h   history.c: every request: when it was made, sent, took effect, was answered;
  *               judgement.c: all of them before the judgement of calls (tests/calls)
@@ -29,8 +29,8 @@
  *   setting_changes.h   the settings that there were
  *   faults.h    swarm.c: which faults a seed has; faults.c: when they strike; adversary.c and its
  *               parts: those that wait for their moment; ambush.c: for what clients do; liar.c: a
- *               replica that says what is not so; rot.c: rows of a state that are not what they
- *               were
+ *               replica that says what is not so; stolen_key.c: somebody who speaks in the name of
+ *               one; rot.c: rows of a state that are not what they were
  *   restored.h  a copy of the cell becomes a new one
  *   blocks.c    memory that is not freed
  *   quiet.c     what happens when nobody asks for anything
@@ -138,6 +138,8 @@ struct sim {
 	struct heap heap;
 	struct net net;
 	struct liar liar;
+	struct stolen_key stolen_key;
+	struct hub hub;
 	struct host hosts[HOSTS_MAX]; /* by id - 1 */
 	int hosts_n;                  /* up to the highest id */
 	struct members members;
@@ -185,7 +187,7 @@ struct sim_script {
 	bool bare; /* there is one replica, whose log the model does not follow, and nobody is told:
 	            */
 	/* A line of its log. */
-	void (*said)(void *user, int replica, enum server_level level, const char *line);
+	void (*said)(void *user, int replica, enum log_level level, const char *line);
 	/* A command of the log takes effect; `r` NULL: the master's own; `want` NULL: again, or of
 	 * a session that is over. */
 	void (*decided)(void *user, uint64_t index, const struct op *op, const struct record *r,

@@ -57,6 +57,8 @@ static const struct {
     [FAULT_AT_CHANGE] = {"strokes at a change of the members", 6000},
     [FAULT_LEFT_BEHIND] = {"replicas left behind by a change of the members", 6000},
     [FAULT_LIES] = {"lies of a faulty replica", 0},
+    [FAULT_STOLEN_KEY] = {"keys of followers stolen", 0},
+    [FAULT_HUB] = {"hubs that lag", 0},
     [FAULT_AT_SETTING] = {"strokes as a lease is set", 6000},
     [FAULT_AT_JOINING] = {"strokes at a step of joining", 4000},
     [FAULT_AT_GATHER] = {"candidates cut off from values", 8000},
@@ -214,4 +216,13 @@ swarm_draw_servers(struct swarm *w, uint64_t seed)
 	if (rng_chance(&own, 300))
 		w->limits.budget = 1 + (unsigned)rng_below(&own, 8);
 	w->firewall = w->bulk && w->clocks != CLOCKS_WILD && rng_chance(&own, 500);
+}
+
+void
+swarm_draw_upgrades(struct swarm *w, uint64_t seed)
+{
+	struct rng own = rng_seeded(seed + 1);
+
+	if (rng_chance(&own, 300))
+		w->upgrades = 1 + (unsigned)rng_below(&own, 1000);
 }

@@ -8,13 +8,13 @@
 
 enum {
 	PACKET = 4096,
-	OVERHEAD = 64,          /* bytes of headers, for each frame */
-	BULK_SESSION_MS = 3000, /* the shortest lease that is kept with much to write */
+	OVERHEAD = 64, /* bytes of headers, for each frame */
 };
 
 /* A frame that has not left as a whole; `event` comes when it has. */
 struct outgoing {
 	TAILQ_ENTRY(outgoing) entry;
+	struct lane *lane;
 	struct event event;
 	size_t left;
 };
@@ -25,8 +25,10 @@ uplinks_init(struct sim *s)
 	struct rng r = rng_seeded(~s->seed);
 	struct swarm *w = &s->swarm;
 
-	for (int i = 0; i < ENDS; i++)
+	for (int i = 0; i < ENDS; i++) {
+		TAILQ_INIT(&s->net.uplinks[i].coming);
 		TAILQ_INIT(&s->net.uplinks[i].busy_lanes);
+	}
 	if (rng_chance(&r, 250)) {
 		w->rate = UPLINK_SLOWEST;
 		while (w->rate < UPLINK_FASTEST && rng_chance(&r, 600))
@@ -36,11 +38,8 @@ uplinks_init(struct sim *s)
 	if (rng_chance(&r, 200))
 		w->cost_ns = 1000 + (int64_t)rng_below(&r, 200000);
 	w->bulk = !w->mounts && rng_chance(&r, w->rate > 0 ? 250 : 50);
-	if (w->bulk) {
-		if (w->session_lease_ms < BULK_SESSION_MS)
-			w->session_lease_ms = BULK_SESSION_MS;
-		w->limits = (struct server_limits){.part = w->limits.part};
-	}
+	if (w->bulk)
+		bulk_make_room(w);
 	w->lease_ms = LEASE_MS;
 	if (w->bulk && rng_chance(&r, 250)) { /* for a cell whose replicas are far apart */
 		w->lease_ms = 4 * LEASE_MS;
@@ -58,11 +57,9 @@ lane_init(struct lane *l)
 }
 
 static void
-drop_first(struct lane *l)
+drop(struct outgoing_list *list, struct outgoing *o)
 {
-	struct outgoing *o = TAILQ_FIRST(&l->frames);
-
-	TAILQ_REMOVE(&l->frames, o, entry);
+	TAILQ_REMOVE(list, o, entry);
 	free((void *)o->event.data.data);
 	free(o);
 }
@@ -70,10 +67,18 @@ drop_first(struct lane *l)
 void
 lane_clear(struct sim *s, int end, struct lane *l)
 {
+	struct uplink *u = &s->net.uplinks[end];
+	struct outgoing *o, *next;
+
+	for (o = TAILQ_FIRST(&u->coming); o != NULL; o = next) {
+		next = TAILQ_NEXT(o, entry);
+		if (o->lane == l)
+			drop(&u->coming, o);
+	}
 	while (!TAILQ_EMPTY(&l->frames))
-		drop_first(l);
+		drop(&l->frames, TAILQ_FIRST(&l->frames));
 	if (l->waits)
-		TAILQ_REMOVE(&s->net.uplinks[end].busy_lanes, l, entry);
+		TAILQ_REMOVE(&u->busy_lanes, l, entry);
 	l->waits = false;
 }
 
@@ -83,11 +88,8 @@ lane_close(struct lane *l)
 	struct outgoing *o;
 
 	while (!TAILQ_EMPTY(&l->frames) &&
-	       (o = TAILQ_LAST(&l->frames, outgoing_list)) != TAILQ_FIRST(&l->frames)) {
-		TAILQ_REMOVE(&l->frames, o, entry);
-		free((void *)o->event.data.data);
-		free(o);
-	}
+	       (o = TAILQ_LAST(&l->frames, outgoing_list)) != TAILQ_FIRST(&l->frames))
+		drop(&l->frames, o);
 }
 
 /* One packet of the lane whose turn it is. */
@@ -105,7 +107,7 @@ send_packet(struct sim *s, struct uplink *u)
 		o->event.at = u->busy_until;
 		heap_push(&s->heap, o->event);
 		o->event.data = (struct bytes){0};
-		drop_first(l);
+		drop(&l->frames, o);
 	}
 	l->waits = !TAILQ_EMPTY(&l->frames);
 	if (l->waits)
@@ -115,12 +117,12 @@ send_packet(struct sim *s, struct uplink *u)
 static void run_uplink(struct sim *s, struct event *e);
 
 static void
-go_on(struct sim *s, int end, int64_t from)
+go_on(struct sim *s, int end)
 {
 	struct uplink *u = &s->net.uplinks[end];
 
-	if (u->busy_until < from)
-		u->busy_until = from;
+	if (u->busy_until < s->now)
+		u->busy_until = s->now;
 	while (!TAILQ_EMPTY(&u->busy_lanes) && u->busy_until <= s->now + s->swarm.queue_ns)
 		send_packet(s, u);
 	u->runs = !TAILQ_EMPTY(&u->busy_lanes);
@@ -133,7 +135,7 @@ go_on(struct sim *s, int end, int64_t from)
 static void
 run_uplink(struct sim *s, struct event *e)
 {
-	go_on(s, e->who, s->now);
+	go_on(s, e->who);
 }
 
 /* A KeepAlive overtakes the frames that have not begun to leave, but for other KeepAlives. */
@@ -155,19 +157,48 @@ put_into_lane(struct lane *l, struct outgoing *o)
 		TAILQ_INSERT_TAIL(&l->frames, o, entry);
 }
 
-void
-uplink_send(struct sim *s, int end, struct lane *l, struct event e)
+static void
+give(struct sim *s, int end, struct outgoing *o)
 {
 	struct uplink *u = &s->net.uplinks[end];
-	struct outgoing *o = memory_zero(1, sizeof *o);
+	struct lane *l = o->lane;
 
-	must(s->swarm.rate > 0);
-	o->event = e;
-	o->left = e.data.len + OVERHEAD;
 	put_into_lane(l, o);
 	if (!l->waits)
 		TAILQ_INSERT_TAIL(&u->busy_lanes, l, entry);
 	l->waits = true;
 	if (!u->runs)
-		go_on(s, end, e.at);
+		go_on(s, end);
+}
+
+static void
+run_coming(struct sim *s, struct event *e)
+{
+	struct uplink *u = &s->net.uplinks[e->who];
+	struct outgoing *o;
+
+	while ((o = TAILQ_FIRST(&u->coming)) != NULL && o->event.at <= s->now) {
+		TAILQ_REMOVE(&u->coming, o, entry);
+		give(s, e->who, o);
+	}
+}
+
+/* A turn has sent it, and takes until `e.at` to do so. */
+void
+uplink_send(struct sim *s, int end, struct lane *l, struct event e)
+{
+	struct uplink *u = &s->net.uplinks[end];
+	struct outgoing *o = memory_zero(1, sizeof *o);
+	const struct outgoing *last = TAILQ_LAST(&u->coming, outgoing_list);
+
+	must(s->swarm.rate > 0 && (last == NULL || last->event.at <= e.at));
+	o->lane = l;
+	o->event = e;
+	o->left = e.data.len + OVERHEAD;
+	if (e.at <= s->now) {
+		give(s, end, o);
+		return;
+	}
+	TAILQ_INSERT_TAIL(&u->coming, o, entry);
+	heap_push(&s->heap, (struct event){.at = e.at, .run = run_coming, .who = end});
 }

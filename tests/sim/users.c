@@ -15,10 +15,12 @@ users_call(struct sim *s, struct machine *m, int p, struct mount_event event)
 	must(u->call == 0);
 	u->through = u->fh != 0 && (event.kind == MOUNT_READ || event.kind == MOUNT_WRITE ||
 	                            event.kind == MOUNT_FLOCK || event.kind == MOUNT_SETLK);
+	if (event.kind == MOUNT_OPEN || event.kind == MOUNT_CREATE)
+		u->open_from = s->now;
 	event.call = u->call = ++m->calls;
 	event.thread = event.pid = 100 + p;
 	event.lock_owner = 1 + (uint64_t)p;
-	event.descriptors = 0;
+	event.has_other = false;
 	event.fate = FATE_ALIVE;
 	if (event.kind != MOUNT_CREATE) {
 		event.ino = event.ino ? event.ino : u->node;
@@ -255,33 +257,25 @@ users_start(struct sim *s, struct machine *m, int p)
 	users_wake(s, m, p, sim_between(s, 0, s->swarm.think_ms * MS));
 }
 
-/* The number that an open file has now, of those that it had while it was ephemeral. */
-static uint64_t
-number_now(struct sim *s, uint64_t node)
-{
-	const struct item *it = model_item(&s->model, node);
-
-	while (it != NULL && it->became != 0) {
-		node = it->became;
-		it = model_item(&s->model, node);
-	}
-	return node;
-}
-
+/* Has the process this file open, by one of the numbers that it had while it was ephemeral? One
+ * that opened it before it became ephemeral is no opener, under no later number either. */
 static bool
-is_opener(const struct item *it, uint64_t session)
+is_opener(struct sim *s, const struct process *u, const struct item *file)
 {
-	for (size_t i = 0; i < it->openers_n; i++)
-		if (it->openers[i].session == session)
-			return true;
-	return false;
+	const struct item *it = model_item(&s->model, u->node);
+
+	if (it == NULL || u->open_from <= it->marked)
+		return false;
+	while (it->became != 0)
+		it = model_item(&s->model, it->became);
+	return it == file;
 }
 
-/* It becomes ephemeral, with these openers: all processes that have it open are of their
- * sessions. */
+/* It goes because nobody has it open, but processes that opened it before it became ephemeral. */
 void
-users_check_openers(struct sim *s, const struct item *it)
+users_check_unopened(struct sim *s, const struct item *it)
 {
+	must(it->openers_n == 0);
 	if (!sim_leases_hold(s))
 		return;
 	for (int i = 0; i < s->machines_n; i++) {
@@ -290,20 +284,12 @@ users_check_openers(struct sim *s, const struct item *it)
 		for (int p = 0; m->up && m->mount != NULL && p < s->swarm.processes; p++) {
 			const struct process *u = &m->processes[p];
 
-			if (u->fh == 0 || u->step >= STEP_RELEASE || is_opener(it, u->session) ||
+			if (u->fh == 0 || u->step >= STEP_RELEASE ||
 			    !model_alive(&s->model, u->session))
 				continue;
-			if (number_now(s, u->node) == it->node)
+			if (is_opener(s, u, it))
 				sim_fail(s, "client %d has %s open, and is no opener", i + 1,
 				         it->name);
 		}
 	}
-}
-
-/* It goes because nobody has it open. */
-void
-users_check_unopened(struct sim *s, const struct item *it)
-{
-	must(it->openers_n == 0);
-	users_check_openers(s, it);
 }

@@ -13,10 +13,12 @@
 enum {
 	WATCHES_PERMILLE = 300,
 	BEGIN_PERMILLE = 150,
-	END_PERMILLE = 20,
+	END_PERMILLE = 60,
 	ROOT_PERMILLE = 200,
 	WATCHES_MOST = 8,
 	HESITATION_MS = 500,
+	AGAIN_PERMILLE = 700, /* one that has ended begins again within a round trip */
+	AGAIN_MS = 5,
 };
 
 #define EVERY_KIND ((2u << EVENT_GAP) - 2)
@@ -100,6 +102,21 @@ watches_wanted(struct sim *s, struct machine *m, const struct mount_watch *wante
 		watch(s, m, wanted->node, 0, 0);
 }
 
+static void run_watch(struct sim *s, struct event *e);
+
+static void
+watch_in(struct sim *s, struct machine *m, uint64_t node, uint64_t generation, int ms)
+{
+	const int64_t delay = (int64_t)rng_below(&s->watching, (uint64_t)ms * 1000) * (MS / 1000);
+
+	heap_push(&s->heap, (struct event){.at = s->now + delay,
+	                                   .run = run_watch,
+	                                   .who = m->id,
+	                                   .life = m->life,
+	                                   .a = node,
+	                                   .b = generation});
+}
+
 static void
 run_watch(struct sim *s, struct event *e)
 {
@@ -110,9 +127,11 @@ run_watch(struct sim *s, struct event *e)
 		return;
 	if (m->session != m->watching || m->state == CLIENT_EXPIRED)
 		return; /* nothing is known to the next session */
-	if (e->b == END && w != NULL)
+	if (e->b == END && w != NULL) {
 		end_one(s, m, w);
-	else if (e->b != END && w == NULL && m->watched_n < WATCHES_MOST)
+		if (rng_chance(&s->watching, AGAIN_PERMILLE))
+			watch_in(s, m, e->a, w->known, AGAIN_MS);
+	} else if (e->b != END && w == NULL && m->watched_n < WATCHES_MOST)
 		begin_one(s, m, e->a, e->b);
 }
 
@@ -120,15 +139,8 @@ run_watch(struct sim *s, struct event *e)
 static void
 decide(struct sim *s, struct machine *m, uint64_t node, uint64_t generation)
 {
-	const int64_t delay = (int64_t)rng_below(&s->watching, HESITATION_MS) * MS;
-
 	m->watching = m->session;
-	heap_push(&s->heap, (struct event){.at = s->now + delay,
-	                                   .run = run_watch,
-	                                   .who = m->id,
-	                                   .life = m->life,
-	                                   .a = node,
-	                                   .b = generation});
+	watch_in(s, m, node, generation, HESITATION_MS);
 }
 
 /* What a client has been told of it sees when it reads. */
@@ -183,6 +195,24 @@ generation_now(struct sim *s, uint64_t node)
 	return model_latest(it)->generation;
 }
 
+/* With an event that was due the client may have lost the right since; a watch that begins tells of
+ * a generation that it might not read when that was new. */
+static bool
+was_readable(struct sim *s, const struct machine *m, const struct item *it, uint64_t generation)
+{
+	const struct bytes nobody = {0};
+	size_t i = it->versions_n;
+
+	while (i > 0 && it->versions[i - 1].generation > generation)
+		i--;
+	if (s->swarm.mounts || i == 0)
+		return true;
+	for (uint64_t at = it->versions[i - 1].index; at <= s->model.applied; at++)
+		if (model_has_right(s, it, at, m->session, nobody, RIGHT_READ))
+			return true;
+	return false;
+}
+
 static void
 modified(struct sim *s, struct machine *m, struct watched *w, uint64_t generation)
 {
@@ -190,6 +220,9 @@ modified(struct sim *s, struct machine *m, struct watched *w, uint64_t generatio
 
 	if (it == NULL || model_latest(it)->generation < generation)
 		sim_fail(s, "client %d is told of generation %lu of %s, which does not exist",
+		         m->id + 1, (unsigned long)generation, trace_path(s, w->node));
+	if (!was_readable(s, m, it, generation))
+		sim_fail(s, "client %d is told of generation %lu of %s, which it may not read",
 		         m->id + 1, (unsigned long)generation, trace_path(s, w->node));
 	if (generation <= w->known)
 		sim_fail(s, "client %d is told of generation %lu of %s, and knows %lu", m->id + 1,

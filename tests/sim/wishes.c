@@ -186,8 +186,7 @@ wish_hopeless(struct sim *s)
 		enum member_role role = members_role(s, id);
 
 		if ((role == MEMBER_VOTER || role == MEMBER_LEARNER) && n->body != 0 &&
-		    (n->gone || host_is_lost(n) ||
-		     (s->calm && host_runs(n) && !members_reaches(s, n))))
+		    (n->gone || host_is_lost(n) || (s->calm && n->up && !members_reaches(s, n))))
 			return n;
 	}
 	return NULL;

@@ -35,6 +35,11 @@ set_rights(struct sim *s, uint64_t acl, uint64_t file)
 	                                    "admin/*", "admin\n", "admin/u2"};
 	struct op op = {.code = OP_set_contents};
 
+	if (rng_chance(dice(s), 100))
+		return (struct op){.code = OP_set_acl,
+		                   .set_acl = {.node = NODE_ACL,
+		                               .which = ACL_READ,
+		                               .name = bytes_of(acl_file(s))}};
 	if (rng_chance(dice(s), 400))
 		return (struct op){.code = OP_set_acl,
 		                   .set_acl = {.node = file,
@@ -58,9 +63,11 @@ administer(struct sim *s, struct machine *m, int p)
 		work_ask(s, m, p, op);
 	} else if (proc->step == 2 && rng_chance(dice(s), 150)) {
 		op.code = OP_delete;
-		op.delete = (struct op_delete){.parent = NODE_ACL,
-		                               .name = bytes_of(acl_file(s)),
-		                               .kind = NODE_FILE};
+		op.delete =
+		    (struct op_delete){.parent = NODE_ACL,
+		                       .name = bytes_of(rng_chance(dice(s), 200) ? "everyone"
+		                                                                 : acl_file(s)),
+		                       .kind = NODE_FILE};
 		work_ask(s, m, p, op);
 	} else if (proc->step == 2 && work_answer(s, proc, 0)->rc == RC_OK) {
 		work_ask(s, m, p, set_rights(s, work_answer(s, proc, 0)->got.node, proc->node));
@@ -122,6 +129,32 @@ act_as_user(struct sim *s, struct machine *m, int p)
 		struct op op = use(s, proc);
 
 		work_ask_for(s, m, p, &op, some_user(s));
+	}
+}
+
+/* Over the guarded file goes one that others may read, or the same. */
+static void
+replace(struct sim *s, struct machine *m, int p)
+{
+	struct process *proc = &m->processes[p];
+	struct op op = {.code = OP_set_acl};
+
+	if (proc->step == 1) {
+		work_ask(s, m, p, work_create("secret", false, false));
+	} else if (proc->step == 2 && work_answer(s, proc, 0)->rc == RC_OK) {
+		op.set_acl.node = work_answer(s, proc, 0)->got.node;
+		op.set_acl.which = ACL_READ;
+		op.set_acl.name = bytes_of(acl_file(s));
+		work_ask(s, m, p, op);
+	} else if (proc->step == 3) {
+		op.code = OP_rename;
+		op.rename = (struct op_rename){.parent = NODE_ROOT,
+		                               .name = bytes_of("secret"),
+		                               .new_parent = NODE_ROOT,
+		                               .new_name = bytes_of("guarded")};
+		work_ask_for(s, m, p, &op, some_user(s));
+	} else {
+		work_next_round(s, m, p);
 	}
 }
 
@@ -220,19 +253,58 @@ lock_as_user(struct sim *s, struct machine *m, int p)
 	}
 }
 
+/* The file goes, for some user: it must not while another machine has its lock, or a lock-delay
+ * runs. */
+static void
+take_away(struct sim *s, struct machine *m, int p)
+{
+	const struct bytes name = bytes_of("guarded");
+	struct op op = {.code = OP_delete,
+	                .delete = {.parent = NODE_ROOT, .name = name, .kind = NODE_FILE}};
+
+	if (m->processes[p].step > 1) {
+		work_next_round(s, m, p);
+		return;
+	}
+	if (rng_chance(dice(s), 400))
+		op = (struct op){.code = OP_rename,
+		                 .rename = {.parent = NODE_ROOT,
+		                            .name = name,
+		                            .new_parent = NODE_ROOT,
+		                            .new_name = bytes_of("taken")}};
+	work_ask_for(s, m, p, &op, some_user(s));
+}
+
+/* Somebody may have taken the file away: a new one is made. */
+static bool
+lacks_file(struct sim *s, const struct process *proc)
+{
+	return model_child(&s->model, NODE_ROOT, bytes_of("guarded")) !=
+	       model_item(&s->model, proc->node);
+}
+
 void
 work_rights(struct sim *s, struct machine *m, int p)
 {
 	struct process *proc = &m->processes[p];
 
+	if (proc->step == 0 && lacks_file(s, proc)) {
+		proc->node = 0;
+		work_act(s, m, p);
+		return;
+	}
 	if (proc->step++ == 0)
-		proc->generation = rng_below(dice(s), 11);
+		proc->generation = rng_below(dice(s), 13);
 	if (proc->generation < 3)
 		administer(s, m, p);
 	else if (proc->generation < 5)
 		lock_as_user(s, m, p);
 	else if (proc->generation < 8)
 		keep_open(s, m, p);
+	else if (proc->generation == 8)
+		take_away(s, m, p);
+	else if (proc->generation == 9)
+		replace(s, m, p);
 	else
 		act_as_user(s, m, p);
 }

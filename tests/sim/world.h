@@ -38,6 +38,7 @@ struct event {
 	uint64_t life; /* of the node or machine; an event of an earlier life is dropped by `run` */
 	uint64_t a, b; /* what `run` makes of them */
 	struct bytes data; /* owned */
+	int64_t sent;      /* what it brings was sent then, and is not received before */
 };
 
 struct heap {
@@ -73,6 +74,7 @@ struct lane {
 };
 
 struct uplink {
+	struct outgoing_list coming;   /* that a turn is going to send, in that order */
 	TAILQ_HEAD(, lane) busy_lanes; /* in the order of their turns */
 	int64_t busy_until;            /* by then all that it was given has left */
 	bool runs;                     /* an event will go on */
@@ -205,19 +207,20 @@ struct conn *net_random_open(struct sim *s);
 struct conn *net_conn(struct sim *s, uint64_t id);
 bool net_is_operators(const struct conn *c);
 bool net_is_scripted(const struct conn *c);
-/* How long a frame is under way now; when what is sent now arrives; when it leaves the replica. */
+/* How long a frame is under way now; when what is sent now arrives; when it leaves the replica, and
+ * when what has left it then arrives. */
 int64_t net_latency(struct sim *s, const struct conn *c);
 int64_t net_at_node(struct sim *s, const struct conn *c);
 int64_t net_departure(const struct sim *s, const struct conn *c);
-int64_t net_at_client(struct sim *s, const struct conn *c);
+int64_t net_at_client(struct sim *s, const struct conn *c, int64_t sent);
 
 /* ---- net_frames.c ---- */
 
 /* What comes to either end, at that time or as soon as it can. */
 void net_push_to_node(struct sim *s, struct conn *c, int64_t at, enum replica_event_kind kind,
                       struct bytes data);
-void net_push_to_client(struct sim *s, struct conn *c, int64_t at, enum client_event_kind kind,
-                        struct bytes data);
+void net_push_to_client(struct sim *s, struct conn *c, int64_t sent, int64_t at,
+                        enum client_event_kind kind, struct bytes data);
 void net_send_to_client(struct sim *s, struct conn *c, enum client_event_kind kind,
                         struct bytes frame);
 
