@@ -1,7 +1,7 @@
 #!/bin/sh
 # The pages in docs/ name things that are there: each test that a page names (`FILE:CASE`
 # is a case of tests/*/FILE (.c or .sh), `mutant:NAME` a planted bug, `FOLDER:NAME` a transcript);
-# each function, field or file.
+# each function, field or file. And the file map of docs/architecture.md names every source.
 set -u
 export LC_ALL=C
 
@@ -34,11 +34,22 @@ unknown() {
 	done
 }
 
+# Sources that the file map does not name; a name may end with a star.
+unmapped() {
+	set -f
+	sed -n '/^## The file map/,/^## Several/p' docs/architecture.md | grep -oE '`[^`]*`' |
+		tr -d '`' | tr ' ' '\n' | sed 's/\*$/.*/' | sort -u > "$words.map"
+	find cell fs ctl -name '*.c' ! -path 'ctl/commands/*' | sed 's|.*/||; s|\.c$||' |
+		grep -vxE -f "$words.map"
+	rm -f "$words.map"
+	set +f
+}
+
 named=$(grep -ohE '`[a-z_0-9.]+:[a-zA-Z_0-9-]+`' docs/faults.md docs/semantics.md |
 	tr -d '`' | sort -u)
 pages=$(ls docs/*.md)
 n=0
-echo "1..$(echo "$named" "$pages" | tr ' ' '\n' | wc -l)"
+echo "1..$(echo "$named" "$pages" the_map | tr ' ' '\n' | wc -l)"
 for name in $named; do
 	n=$((n + 1))
 	if exists "${name%%:*}" "${name#*:}" 2> /dev/null; then
@@ -56,3 +67,9 @@ for page in $pages; do
 		echo "not ok $n - $page names what is not there:" $found
 	fi
 done
+found=$(unmapped)
+if [ -z "$found" ]; then
+	echo "ok $((n + 1)) - the file map names every source"
+else
+	echo "not ok $((n + 1)) - the file map does not name" $found
+fi

@@ -117,7 +117,7 @@ case_acl_show() {
 	is "$("${acl[@]}" "$d/f")" "read    everyone: *
 write   everyone: *
 change  admin: admin"
-	printf '# the team\n\nann\n  bob\n' > "$m/acl/team"
+	printf '# the team\n\nann # on call\n  bob\n' > "$m/acl/team"
 	setfattr -n user.ls.acl.write -v team "$d/f"
 	"${acl[@]}" "$d/f" | grep -qx 'write   team: ann bob'
 	"${acl[@]}" --json "$d/f" > "$work/out"
@@ -126,6 +126,9 @@ import json, sys
 acls = json.load(open(sys.argv[1]))
 assert acls["write"] == {"acl": "team", "principals": ["ann", "bob"]}, acls
 assert list(acls) == ["read", "write", "change"], acls' "$work/out"
+	printf 'ann\033[2J\302\2332J\n' > "$m/acl/team"
+	"${acl[@]}" "$d/f" | grep -Fqx 'write   team: ann\x1b[2J\xc2\x9b2J'
+	"${acl[@]}" --json "$d/f" | grep -iFq '"ann\u001b[2J\u009b2J"'
 	rm "$m/acl/team"
 	"${acl[@]}" "$d/f" | grep -qx 'write   team: (there is no such ACL file)'
 	: > "$m/acl/team"
@@ -133,7 +136,7 @@ assert list(acls) == ["read", "write", "change"], acls' "$work/out"
 	"${acl[@]}" "$d" | grep -qx 'write   everyone: \*'
 	one_line 1 "in no mount of lsfs" "${acl[@]}" "$work"
 	one_line 1 "No such file" "${acl[@]}" "$d/none"
-	one_line 2 "show PATH: needed" "$LSCTL" acl
+	one_line 2 "show: needed" "$LSCTL" acl
 }
 
 run_cases

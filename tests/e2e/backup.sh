@@ -57,8 +57,8 @@ backups_under_load() {
 }
 
 case_wrong_use() {
-	one_line 2 "FILE: exactly one" "$LSCTL" backup
-	one_line 2 "FILE: exactly one" "$LSCTL" backup a b
+	one_line 2 "FILE: needed" "$LSCTL" backup
+	one_line 2 "b: unexpected argument" "$LSCTL" backup a b
 	one_line 1 "no-such-cell: no such cell" "$LSCTL" backup --cell no-such-cell "$work/b"
 	[ ! -e "$work/b" ]
 }

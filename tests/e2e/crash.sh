@@ -69,6 +69,22 @@ case_debug() {
 
 case_end_by_umount() { foreground umount "$m"; }
 
+# It unmounts nothing that is not its own, and leaves no memory behind.
+case_end_below_another_mount() {
+	local checked=(valgrind -q --leak-check=full --error-exitcode=9)
+	is_sanitized && checked=()
+	"${checked[@]}" "$LSFS" -f --standalone "$data" "$m" 2> "$work/err" &
+	daemon=$!
+	wait_until "the mount is there" mountpoint -q "$m"
+	mount -t tmpfs other "$m"
+	kill -TERM $daemon
+	exits 0 wait $daemon || { cat "$work/err"; return 1; }
+	is "$(findmnt -n -o SOURCE "$m" | tail -n 1)" other
+	umount "$m"
+	umount "$m"
+	! mountpoint -q "$m"
+}
+
 case_end_by_signal() {
 	foreground eval 'kill -TERM $daemon'
 	foreground eval 'kill -INT $daemon'

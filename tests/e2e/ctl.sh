@@ -46,10 +46,41 @@ assert isinstance(s["version"], str) and s["state"] == "safe", s'
 	"$LSCTL" status "$m" | grep -qE '^lease_left +[0-9]+\.[0-9]{3}$'
 	is "$("$LSCTL" status --check "$m")" good
 	"$LSCTL" status --limits "$m" | grep -qE '^quota_nodes +the cell +[0-9]+ +1000000 count '
-	exits 2 "$LSCTL" status --limits --check "$m" 2> "$work/err"
+	exits 3 "$LSCTL" status --limits --check "$m" 2> "$work/err"
+	exits 3 "$LSCTL" status --check "$m" "$m" 2> "$work/err"
+	exits 3 "$LSCTL" --bogus status --check "$m" 2> "$work/err"
+	exits 2 "$LSCTL" --bogus status "$m" 2> "$work/err"
+	exits 3 "$LSCTL" statsu --check "$m" 2> "$work/err"
+	exits 3 "$LSCTL" status --chec "$m" "$m" 2> "$work/err"
+	exits 3 "$LSCTL" status --check "$work/none" > "$work/out" 2>&1
+	exits 3 "$LSCTL" status --check --cell none > "$work/out" 2>&1
 	down
 	exits 2 "$LSCTL" status --check "$m" > /dev/null 2>&1
 	exits 1 "$LSCTL" status "$m" 2> "$work/err"
+	is "$(wc -l < "$work/err")" 1
+}
+
+# The root of a user namespace cannot write to /run: the records are where another user's are.
+case_the_root_of_a_user_namespace() {
+	mkdir "$work/ns" "$work/ns/mnt" "$work/ns/run"
+	chown -R 4711 "$work/ns"
+	chmod 711 "$work"
+	mknod -m 666 "$work/fuse" c 10 229
+	mount --bind "$work/fuse" /dev/fuse
+	cat > "$work/ns/script" <<-E
+		set -e
+		cd "$work/ns"
+		"$LSFS" --standalone data mnt
+		echo x > mnt/f
+		"$LSCTL" status mnt | grep -q '^state *safe'
+		"$LSCTL" --json status mnt | grep -q '"mountpoint": "$work/ns/mnt"'
+		umount mnt
+		XDG_RUNTIME_DIR=$work/none "$LSFS" --standalone data mnt
+	E
+	exits 1 limit 30 setpriv --reuid 4711 --clear-groups env XDG_RUNTIME_DIR="$work/ns/run" \
+		unshare -Urm sh "$work/ns/script" 2> "$work/err"
+	umount /dev/fuse
+	grep -q "lsfs: $work/ns/mnt: cannot keep a run record in $work/none/lsfs: " "$work/err"
 	is "$(wc -l < "$work/err")" 1
 }
 
@@ -191,15 +222,40 @@ case_lock_forwards_signals() {
 }
 
 # Where only a part of the cell is mounted the session cannot be asked for.
-case_lock_needs_the_whole_mount() {
+# As a container sees it: a directory of the cell, and nothing else of the mount or its daemon.
+case_a_part_of_the_cell() {
 	up > /dev/null
 	mkdir "$m/part" "$work/part"
+	echo x > "$m/part/f"
 	mount --bind "$m/part" "$work/part"
-	is "$("$LSCTL" lock "$work/part/f" -- echo ran)" ran
-	one_line 1 "only a part of the cell is mounted here" unshare --mount \
-		bash -c 'umount "$1" && exec "$2" lock "$3/f" -- touch "$3/ran"' - \
-		"$m" "$LSCTL" "$work/part"
-	[ ! -e "$work/part/ran" ]
+	cat > "$work/script" <<-E
+		set -e
+		umount "$m"
+		mount -t tmpfs -o mode=700 own /run/lsfs
+		cd "$work/part"
+		"$LSCTL" status . | grep -q '^state *safe'
+		"$LSCTL" status --check
+		"$LSCTL" doctor
+		"$LSCTL" doctor f
+		"$LSCTL" lock f -- sh -c '"$LSCTL" check "\$LS_SEQUENCER"
+			"$LSCTL" locks . | grep -o "^/part/f"'
+		"$LSCTL" watch -n 1 f & watcher=\$!
+		while ! echo y > f || kill -0 \$watcher 2> /dev/null; do sleep 0.1; done
+		touch .cell:status
+	E
+	exits 1 limit 30 unshare --mount sh "$work/script" > "$work/out" 2> "$work/err"
+	cat "$work/out" "$work/err"
+	is "$(head -n 5 "$work/out" | xargs)" "good nothing found nothing found valid /part/f"
+	sed -n 6p "$work/out" | grep -q '"event": "contents_modified", "path": "/ls/local/part/f"'
+
+	# Or one file.
+	touch "$work/alone"
+	mount --bind "$m/part/f" "$work/alone"
+	limit 20 "$LSCTL" lock "$work/alone" -- cat "$m/part/f" > "$work/out"
+	is "$(cat "$work/out")" y
+	exits 5 limit 20 "$LSCTL" lock -n "$m/part/f" -- \
+		"$LSCTL" lock -n -E 5 "$work/alone" -- true
+	umount "$work/alone"
 	umount "$work/part"
 	down
 }

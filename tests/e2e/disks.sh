@@ -21,10 +21,10 @@ ends_well() {
 goes_on() { writes_go_on 300; }
 
 # Nobody says that its disk is full any more, and all have the same.
-well() { in_step && ! status | grep -q 'no room on its disk'; }
+well() { in_step && ! operate status | grep -q 'no room on its disk'; }
 
 # full N: replica N says so, and goes on in what it had reserved.
-full() { status | grep -q "replica $1 .* no room on its disk"; }
+full() { operate status | grep -q "replica $1 .* no room on its disk"; }
 
 case_up() {
 	local i

@@ -27,18 +27,19 @@ case_all_is_well() {
 
 case_keys_of_everybody() {
 	chmod 644 "$cell/admin.key"
-	finds "$cell/admin.key: others may read or write this key (mode 0644)" --key "$work/none" \
+	finds "$cell/admin.key: others may read or write this key: mode 0644" --key "$work/none" \
 		2> "$work/out"
 	chmod 600 "$cell/admin.key"
 	chmod 755 "$cell/2"
 	chmod 640 "$cell/2/replica.key"
-	finds "$cell/2: others have access to this data directory (mode 0755)
-$cell/2/replica.key: others may read or write this key (mode 0640)"
+	finds "$cell/2: others have access to this data directory: mode 0755
+$cell/2/replica.key: others may read or write this key: mode 0640"
 	doctor --json > "$work/out" && return 1
 	python3 -c '
 import json, sys
 found = json.load(open(sys.argv[1]))
-assert [sorted(f) for f in found] == [["do", "object", "what"]] * 2, found' "$work/out"
+keys = ["condition", "do", "object", "severity", "what"]
+assert [sorted(f) for f in found] == [keys] * 2, found' "$work/out"
 	chmod 700 "$cell/2"
 	chmod 600 "$cell/2/replica.key"
 	well
@@ -54,17 +55,64 @@ open(sys.argv[2], "w").close()
 time.sleep(60)' "$d/sub" "$work/locked" &
 	local locker=$!
 	wait_until "it is locked" test -e "$work/locked"
-	finds "$d/sub: process $locker has locked the directory for this machine only" "$m"
+	finds "$d/sub: this directory is locked for this machine only: by process $locker" "$m"
 	kill $locker
 	wait $locker || :
 	well "$m"
+}
+
+case_a_lease_for_this_machine_only() {
+	echo x > "$d/f"
+	python3 -c '
+import fcntl, os, sys, time
+fd = os.open(sys.argv[1], os.O_RDONLY)
+fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_RDLCK)
+open(sys.argv[2], "w").close()
+time.sleep(60)' "$d/f" "$work/leased" &
+	local holder=$!
+	wait_until "it has a lease" test -e "$work/leased"
+	finds "$d/f: this file has a lease, which only this machine knows of: by process $holder" \
+		"$m"
+	kill $holder
+	wait $holder || :
+	well "$m"
+}
+
+case_an_acl_file_is_missing() {
+	local missing="this ACL file is named and not there: nobody has the right"
+	echo admin > "$m/acl/team"
+	setfattr -n user.ls.acl.write -v team "$m/acl/everyone"
+	setfattr -n user.ls.acl.read -v team "$d"
+	well "$m"
+	rm "$m/acl/team"
+	finds "$m/acl/team: $missing: by $d" "$m"
+	echo admin > "$m/acl/team"
+	setfattr -n user.ls.acl.read -v everyone "$d"
+	well "$m"
+	rm "$m/acl/team"
+	finds "$m/acl/team: $missing: by $m/acl/everyone" "$m"
+	setfattr -n user.ls.acl.write -v admin "$m/acl/everyone"
+	well "$m"
+}
+
+# Once by the same user and with the same key; a bind mount is no second mount.
+case_a_cell_is_mounted_twice() {
+	mkdir "$work/again" "$work/bound"
+	mount --bind "$m" "$work/bound"
+	well
+	limit 30 "$LSFS" -o "key=$cell/admin.key" "$cell/dc1.conf" "$work/again"
+	exits 1 doctor > "$work/out"
+	is "$(grep -c "its cell is mounted a second time, with the same key: the first is " \
+		"$work/out")" 1
+	well "$m"
+	limit 10 umount "$work/again" "$work/bound"
+	well
 }
 
 case_a_replica_less() {
 	kill_replica 2
 	wait_until "there is a master" cell_ctl status > "$work/out"
 	exits 1 doctor > "$work/out"
-	is "$(wc -l < "$work/out")" 1
 	grep -qE '^lsctl: replica 2 \(127.0.0.1:[0-9]+\): cannot be reached: connection refused: ' \
 		"$work/out"
 	start_replica 2
@@ -76,7 +124,9 @@ case_a_stopped_and_a_dead_mount() {
 	daemon=$(daemon_of "$m")
 	kill -STOP "$daemon"
 	exits 1 doctor "$m" > "$work/out"
-	grep -q "^lsctl: $m: its lsfs, process $daemon, does not answer: " "$work/out"
+	grep -q "^lsctl: $m: its lsfs does not answer: process $daemon: " "$work/out"
+	exits 2 "$LSCTL" status --check "$m" > "$work/out"
+	is "$(cat "$work/out")" "down: $m: its lsfs does not answer: process $daemon"
 	kill -CONT "$daemon"
 	wait_until "it is well again" well "$m"
 	kill -9 "$daemon"
@@ -84,6 +134,7 @@ case_a_stopped_and_a_dead_mount() {
 	exits 1 doctor "$m/sub" > "$work/out"
 	is "$(head -n 1 "$work/out")" \
 		"lsctl: $m: $dead: mount it again, or remove it with umount"
+	is "$(exits 2 "$LSCTL" status --check "$m" 2> "$work/out")" "down: $m: $dead"
 	umount "$m"
 	up_of_three
 	well
@@ -111,16 +162,66 @@ case_an_old_cell_file() {
 	! grep -q 'replica 4' "$work/old.conf"
 	limit 20 "$LSCTL" cell refresh --cell "$work/old.conf" --key "$cell/admin.key" \
 		| grep -q 'old.conf: up to date'
+	cell_ctl cell refresh > /dev/null
+	well
 }
 
 case_without_a_key() {
 	cp "$cell/dc1.conf" "$work/alone.conf"
-	is "$(doctor --cell "$work/alone.conf" 2> "$work/out")" "nothing found"
+	exits 2 doctor --cell "$work/alone.conf" 2> "$work/out"
 	grep -q 'no key: the replicas are not asked' "$work/out"
+}
+
+# The mount's own key is in its run record.
+case_the_key_of_the_mount() {
+	mkdir "$work/apart" "$work/apart/mnt"
+	cp "$cell/dc1.conf" "$work/apart/dc1.conf"
+	cp "$cell/admin.key" "$work/apart/mine"
+	(cd "$work/apart" && limit 20 "$LSFS" -o key=mine dc1.conf mnt)
+	well "$work/apart/mnt"
+	chown 4711 "$work/apart/mine"
+	finds "$work/apart/mine: this key belongs to another user: its id is 4711" "$work/apart/mnt"
+	is "$(exits 1 "$LSCTL" status --check "$work/apart/mnt")" \
+		"degraded: $work/apart/mine: this key belongs to another user: its id is 4711"
+	limit 10 umount "$work/apart/mnt"
+}
+
+# In place of the mount, a lock is a lock of this machine.
+case_a_mount_of_fstab_is_missing() {
+	local locker bare=$work/bare
+	mkdir "$bare"
+	echo "$cell/dc1.conf $bare lsfs key=$cell/admin.key,_netdev 0 0
+$cell/dc1.conf $work/other lsfs noauto 0 0" > "$work/fstab"
+	[ -e /etc/fstab ] || touch /etc/fstab
+	mount --bind "$work/fstab" /etc/fstab
+	finds "$bare: is in /etc/fstab and not mounted: $cell/dc1.conf"
+	flock "$bare/f" sh -c "touch '$work/held'; exec sleep 60" &
+	locker=$!
+	wait_until "it is locked" test -e "$work/held"
+	finds "$bare: is in /etc/fstab and not mounted: $cell/dc1.conf
+$bare/f: is locked for this machine only, where a cell should be mounted: by process $locker"
+	kill $locker
+	wait $locker || :
+	exits 1 "$LSCTL" status --check --cell "$cell/dc1.conf" > "$work/out"
+	is "$(cat "$work/out")" "degraded: $bare: is in /etc/fstab and not mounted: $cell/dc1.conf"
+	exits 2 "$LSCTL" status --check "$bare" > "$work/out" 2>&1
+	umount /etc/fstab
+	well
+}
+
+case_a_newer_signing_key() {
+	cp "$cell/dc1.conf" "$work/late.conf"
+	cell_ctl cell rotate-key > /dev/null
+	finds "$work/late.conf: lacks the newest signing key: sequencers are not verified" \
+		--cell "$work/late.conf" --key "$cell/admin.key"
 }
 
 case_down() {
 	down
+	exits 2 doctor > "$work/out" 2>&1
+	grep -q "nothing to look at: " "$work/out"
+	exits 3 "$LSCTL" status --check > "$work/out" 2>&1
+	is "$(tail -n 1 "$work/out")" unknown
 	refused "$cell/dc1.conf: no replica answers" "$LSCTL" cell refresh --cell "$cell/dc1.conf"
 }
 

@@ -51,6 +51,18 @@ case_a_file_is_modified_elsewhere() {
 	exec 8<&-
 }
 
+# U+009B in a name gives a command to a terminal.
+case_a_control_character_in_a_name() {
+	local name=$'a\302\2332J'
+	echo 1 > "$d/$name"
+	exec 8< "$d/$name"
+	listen "$m"
+	echo 2 > "$m2/${d##*/}/$name"
+	wait_until "it is told" told_of contents_modified 'a\\u009b2J", '
+	listen_no_more
+	exec 8<&-
+}
+
 # A file that is not open is not watched.
 case_nothing_else_is_told() {
 	echo 1 > "$d/f"
@@ -95,6 +107,20 @@ case_children_and_deletion() {
 	refused "not in a mounted cell" "$LSCTL" watch /tmp
 	exits 2 "$LSCTL" watch 2> /dev/null
 	exits 2 "$LSCTL" watch -n 0 "$d" 2> /dev/null
+}
+
+# The mount can no longer name a file that its own process has unlinked: nobody is told of it.
+case_an_unlinked_file_of_others() {
+	echo 1 > "$d/f"
+	exec 8<> "$d/mine"
+	rm "$d/mine"
+	limit 30 "$LSCTL" watch -n 1 "$d/f" > "$work/events" &
+	watcher=$!
+	wait_until "it tells of its file" sh -c 'echo 2 > "$1" && [ -s "$2" ]' - \
+		"$m2/${d##*/}/f" "$work/events"
+	wait $watcher
+	told_of contents_modified '/f"'
+	exec 8>&-
 }
 
 case_poll() {

@@ -71,6 +71,30 @@ case_few_descriptors() {
 	done
 }
 
+is_no_session() { ! cell_ctl session list | grep -q "^$1 "; }
+
+# A mount is stopped until its session has expired: calls that wait meanwhile go on in the next one.
+case_calls_outlast_a_session() {
+	local daemon id read write
+	leases 1s 2s
+	mount_second
+	daemon=$(daemon_of "$m2")
+	id=$(session "$m2")
+	kill -STOP "$daemon"
+	limit 40 cat "$m2/f" > "$work/read" &
+	read=$!
+	limit 40 sh -c 'echo written > "$1"' - "$m2/new" &
+	write=$!
+	wait_until "its session has expired" is_no_session "$id"
+	kill -CONT "$daemon"
+	wait $read
+	wait $write
+	is "$(cat "$work/read")" precious
+	is "$(cat "$m/new")" written
+	[ "$(session "$m2")" != "$id" ]
+	umount "$m2"
+}
+
 case_without_a_cell_after_the_grace_period() {
 	umount "$m"
 	cell_ctl cell set grace=1s
@@ -80,6 +104,7 @@ case_without_a_cell_after_the_grace_period() {
 		mount, replicas = sys.argv[1], [int(p) for p in sys.argv[2:]]
 		fd = os.open(mount + "/f", os.O_RDWR)
 		assert os.read(fd, 100) == b"precious\n"
+		size, blocks = os.stat(mount).st_size, os.statvfs(mount).f_blocks
 		for pid in replicas: os.kill(pid, signal.SIGSTOP)
 		try:
 		    os.mkdir(mount + "/never")
@@ -92,6 +117,8 @@ case_without_a_cell_after_the_grace_period() {
 		        sys.exit("an old descriptor works")
 		    except OSError as e:
 		        assert e.errno == errno.ESTALE, e
+		assert os.stat(mount).st_size == size # `ls -l` and `df` elsewhere on the machine
+		assert os.statvfs(mount).f_blocks == blocks > 0
 		assert "state: expired" in open(mount + "/.cell/status").read()
 		begin = time.monotonic() # nothing is waited for again
 		for i in range(10):

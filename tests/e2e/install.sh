@@ -31,6 +31,8 @@ case_install() {
 	MANPATH=/usr/local/share/man man -w lsfs lscell lsctl lsfs.conf > /dev/null ||
 		[ -e /usr/local/share/man/man8/lsfs.8 ]
 	[ -e /usr/local/share/doc/lsfs/semantics.md ]
+	[ -e /usr/local/share/bash-completion/completions/lsctl ]
+	[ -e /usr/local/share/zsh/site-functions/_lsctl ]
 	{
 		echo '#include <lsfs.h>'
 		echo '_Static_assert(LSFS_SET_SEQUENCER == 0x45084c01, "as users have it");'
@@ -79,7 +81,31 @@ case_a_directory_of_that_name() {
 	is "$(shown)" dc1
 	unmount
 	refused "dc1" "$LSFS" ./dc1 "$m"
+	rmdir dc1
+	touch dc1
+	limit 20 mount -t lsfs dc1 "$m"
+	is "$(shown)" dc1
+	refused "option remount: a mount of lsfs keeps its options" mount -o remount,ro "$m"
+	unmount
+	cp /etc/lsfs/dc1.conf dc1
+	limit 20 mount -t lsfs dc1 "$m"
+	is "$(shown)" "$work/here/dc1"
+	unmount
 	"$LSCTL" cell show --cell dc1 | grep -qx "file         /etc/lsfs/dc1.conf"
+}
+
+# The machine's key is root's alone: another user has an own one.
+case_the_key_of_a_user() {
+	mkdir -p "$work/home/.config/lsfs"
+	cp "$cell/admin.key" "$work/home/.config/lsfs/key"
+	chown -R 4711 "$work/home"
+	chmod 711 "$work"
+	setpriv --reuid 4711 --clear-groups env HOME="$work/home" \
+		"$LSCTL" status --cell dc1 > "$work/out"
+	grep -q '^master ' "$work/out"
+	rm "$work/home/.config/lsfs/key"
+	refused "no key" setpriv --reuid 4711 --clear-groups env HOME="$work/home" \
+		"$LSCTL" status --cell dc1
 }
 
 case_fstab() {
@@ -106,6 +132,18 @@ case_the_command_line_stays() {
 	limit 20 "$LSFS" -o "key=$cell/admin.key,lock_delay=3,quiet" "$cell/dc1.conf" "$m"
 	is "$(tr '\0' ' ' < "/proc/$(daemon_of "$m")/cmdline")" \
 		"$LSFS -o key=$cell/admin.key,lock_delay=3,quiet $cell/dc1.conf $m "
+	unmount
+}
+
+# A cell that answers late holds no boot up.
+case_in_the_background() {
+	"$LSCTL" down --dir "$cell" dc1 > /dev/null
+	limit 10 mount -t lsfs -o bg dc1 "$m"
+	! mountpoint -q "$m" || { say "no replica runs"; return 1; }
+	start_replica 1
+	start_replica 2
+	wait_until "it is mounted" mountpoint -q "$m"
+	is_there dc1
 	unmount
 }
 

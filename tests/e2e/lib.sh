@@ -51,7 +51,7 @@ export XDG_RUNTIME_DIR=$work/run
 mkdir "$XDG_RUNTIME_DIR"
 
 # AddressSanitizer keeps what was freed, and as much again for itself.
-is_sanitized() { grep -qa __asan_init "$LSFS"; }
+is_sanitized() { grep -qaE '__(asan|tsan)_init' "$LSFS"; }
 
 # limit SECONDS COMMAND...: a hang becomes exit status 124 or 137.
 limit() { timeout -k 1 "$@"; }

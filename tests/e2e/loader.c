@@ -89,9 +89,7 @@ step(struct loader *l, struct client_event event)
 	for (size_t i = 0; l->watched != NULL && i < u->watched_n; i++)
 		l->watched(l->user, &u->watched[i]);
 	invalidation = u->invalidation;
-	if (u->question != 0) /* no permanent file is open here, */
-		step(l, (struct client_event){.kind = CLIENT_OPENS, .question = u->question});
-	if (invalidation != 0) /* and nothing is kept */
+	if (invalidation != 0) /* nothing is kept */
 		step(l, (struct client_event){.kind = CLIENT_INVALIDATED,
 		                              .invalidation = invalidation});
 }

@@ -74,6 +74,78 @@ case_session_destroyed() {
 	wait_until "there is a new session" is_in_state "$m" safe
 }
 
+# Whoever may delete the file breaks the lock: the command ends at once, not when it likes to.
+case_its_file_goes() {
+	local name
+	for name in rm_here rm_there mv_here mv_there rmdir_there; do
+		[ $name != rmdir_there ] || mkdir "$m/$name"
+		hold $name "$m"
+	done
+	rm "$m/rm_here" "$m2/rm_there"
+	mv "$m/mv_here" "$m/mv_here.old"
+	mv "$m2/mv_there" "$m2/mv_there.old"
+	rmdir "$m2/rmdir_there"
+	for name in rm_here rm_there mv_here mv_there rmdir_there; do
+		lost $name
+		grep -q "the file was deleted or renamed; the command was killed" "$work/$name.err"
+	done
+}
+
+# The processes of the command are killed: what they have half written is not committed.
+case_nothing_half_written_is_committed() {
+	local i
+	for i in 1 2 3 4; do echo before > "$m/half.$i"; done
+	(
+		rc=0
+		"$LSCTL" lock "$m/half" -- python3 -c '
+import os, sys, time
+for i in range(1, 5):
+    if i == 4 or os.fork() == 0:
+        f = open("%s.%d" % (sys.argv[1], i), "w")
+        f.write("half")
+        f.flush()
+        open("%s.%d" % (sys.argv[2], i), "w").close()
+        time.sleep(60)' "$m/half" "$work/half" 2> "$work/half.err" || rc=$?
+		echo $rc > "$work/half.code"
+	) &
+	for i in 1 2 3 4; do wait_until "it has written" test -e "$work/half.$i"; done
+	rm "$m/half"
+	wait_until "lsctl has ended" ended half
+	is "$(cat "$work/half.code")" 75
+	for i in 1 2 3 4; do is "$(cat "$m/half.$i")" before; done
+}
+
+# What is written into the file, or renamed over it, or who waits for its lock, ends no command.
+case_its_file_stays() {
+	hold stays "$m"
+	echo changed > "$m2/stays"
+	next stays "$m2"
+	echo new > "$m2/stays.new"
+	mv "$m2/stays.new" "$m2/stays"
+	pause_s 0.5
+	is "$("$work/living" "$work/stays.pids")" 4
+	is "$(cat "$m/stays")" new
+	xargs kill -9 < "$work/stays.pids"
+	wait_until "lsctl has ended" ended stays
+	is "$(cat "$work/stays.code")" 137
+	wait_until "the next one has the lock" came stays
+}
+
+case_only_operators_take_it_away() {
+	local m3=$work/mnt3
+	mkdir "$m3"
+	"$LSCTL" key generate "$work/guest.key" guest > "$work/guest.pub"
+	cell_ctl principal add guest "$(cat "$work/guest.pub")"
+	limit 30 "$LSFS" -o "key=$work/guest.key" "$cell/dc1.conf" "$m3"
+	hold kept "$m"
+	refused "Device or resource busy" rm "$m3/kept"
+	refused "Device or resource busy" mv "$m3/kept" "$m3/kept.old"
+	is "$("$work/living" "$work/kept.pids")" 4
+	rm "$m2/kept"
+	lost kept
+	umount "$m3"
+}
+
 # What an ended session held: a permanent file is unlocked, an ephemeral one is deleted.
 case_released_or_deleted() {
 	local before

@@ -33,12 +33,12 @@ is_not_awaited() {
 	[ "$(sqlite3 "$cell/1/state.db" "SELECT awaited FROM sessions WHERE $where")" = 0 ]
 }
 
-# A minute after it was there the cell knows that the mount neither caches nor waits. What its loss
-# costs the others is less than half of a cache lease (5 s), and no more than that of the master
-# alone costs.
+# Half a minute after it was there the cell knows that the mount neither caches nor waits. What its
+# loss costs the others is less than half of a cache lease (5 s), and no more than that of the
+# master alone costs.
 case_it_costs_the_others_nothing() {
 	local lost i alone=()
-	patience=180 wait_until "nobody awaits it" is_not_awaited
+	patience=60 wait_until "nobody awaits it" is_not_awaited
 	lose_master_and c1
 	is "$(told 1 session)" "$(cat "$work/idle")"
 	lost=$longest

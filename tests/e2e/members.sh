@@ -190,9 +190,9 @@ case_an_emptied_disk_has_no_vote() {
 	rm "$cell"/5/*.db* "$cell/5/marks"
 	start_replica 5
 	wait_until "it is found out" is_told 'r[5]["condition"] == "lost"'
-	said 5 "older than what it has told others"
+	said 5 "older state than it has acknowledged"
 	cell_ctl status | grep -q "^problem .*replica 5 .* older state than it has acknowledged"
-	is "$(grep -c 'older than what' "$work/lscell-5.log")" 1
+	is "$(grep -c 'older state than' "$work/lscell-5.log")" 1
 	# It counts in the quorum and does not help to reach it.
 	local other=1
 	[ "$(master)" = 1 ] && other=2

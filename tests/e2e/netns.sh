@@ -11,7 +11,7 @@ conf=$cell/net.conf
 replicas=${REPLICAS:-3} mounts=${MOUNTS:-2}
 mkdir "$work/pid"
 
-for tool in ip nft nsenter; do
+for tool in ip ss nft nsenter; do
 	command -v $tool > /dev/null || skip_all "needs $tool"
 done
 
@@ -51,10 +51,12 @@ make_machine() {
 			set lost { type ipv4_addr; }
 			set poor { type ipv4_addr; flags interval; }
 			set broken { type ipv4_addr; }
+			set datagrams { type ipv4_addr; flags interval; }
 			chain input {
 				type filter hook input priority 0;
 				ip saddr @lost drop
 				ip saddr @broken reject with tcp reset
+				ip saddr @datagrams meta l4proto tcp drop
 				ip saddr @poor numgen random mod 100 < 25 drop
 			}
 		}
@@ -97,6 +99,14 @@ poor() {
 	done
 }
 
+# only_datagrams MACHINE...: nothing of a TCP connection reaches these.
+only_datagrams() {
+	local to
+	for to in "$@"; do
+		on "$to" nft add element ip cuts datagrams '{ 10.77.0.0/24 }'
+	done
+}
+
 # break_off MACHINE TO...: when it sends something to these, its connections to them break.
 break_off() {
 	local from to
@@ -109,7 +119,7 @@ break_off() {
 heal() {
 	local machine
 	for machine in $(machines); do
-		printf 'flush set ip cuts %s\n' lost poor broken |
+		printf 'flush set ip cuts %s\n' lost poor broken datagrams |
 			on "$machine" nft -f -
 	done
 }
@@ -151,10 +161,13 @@ empty_disk() { rm -f "$work/disk/$1/filler"; }
 pid_of() { cat "$work/pid/$1" 2> /dev/null; }
 alive() { ! gone "$(pid_of "$1")"; }
 
-# run_on MACHINE LOG COMMAND...: in the background; the machine's process from now on.
+# run_on MACHINE LOG COMMAND...: in the background; the machine's process from now on. $CLOCKS is a
+# library that gives it the clocks of its machine (clock_shim.c).
 run_on() {
 	local machine=$1 log=$2
 	shift 2
+	[ -z "${CLOCKS:-}" ] ||
+		set -- env LD_PRELOAD="$CLOCKS" CLOCK_SHIM="$work/clock-$machine" "$@"
 	(exec nsenter --net="/run/netns/$machine" -- "$@" 2>> "$log") &
 	echo $! > "$work/pid/$machine"
 }
@@ -225,8 +238,18 @@ in_step() {
 		xargs)" = "$replicas $replicas" ]
 }
 
-# All have applied nearly the same while writes go on.
+# No machine waits to send again what a cut has lost: TCP does so after a pause that grew with the
+# cut, and the cable is of no use before.
+nothing_is_repeated() {
+	local machine
+	for machine in $(machines); do
+		if on "$machine" ss -tni state established | grep -q ' backoff:'; then return 1; fi
+	done
+}
+
+# All have applied nearly the same while writes go on, and each hears the others again.
 in_step_under_load() {
+	nothing_is_repeated || return 1
 	status | sed -n 's/^ *"applied": \([0-9]*\),$/\1/p' | sort -n |
 		awk 'NR == 1 { least = $1 } END { exit NR < 3 || $1 - least > 100 }'
 }

@@ -45,8 +45,33 @@ case_only_the_operator_does_not_reach_the_master() {
 	operate status > "$work/out" || :
 	on o nft flush set ip cuts lost
 	heal
-	grep -q "^problem .*no master can be reached: it is replica $old for 2 of 3" "$work/out"
+	grep -q "^problem .*master cannot be reached from here: it is replica $old for 2 of 3" \
+		"$work/out"
 	is "$(master)" "$old"
+}
+
+# says CODE TEXT: so `status --check` says it.
+says() {
+	local rc=0
+	operate status --check > "$work/out" || rc=$?
+	[ $rc = "$1" ] && grep -q "^$2" "$work/out"
+}
+
+# Two followers that do not reach each other: nothing is wrong yet, and the next failure stops the
+# cell.
+case_two_followers_do_not_reach_each_other() {
+	local old a b pair
+	old=$(master)
+	a=$((old % 3 + 1)) b=$(((old + 1) % 3 + 1))
+	wait_until "all is well" says 0 good
+	part r$a r$b
+	pair="replicas $((a < b ? a : b)) and $((a < b ? b : a)): do not reach each other"
+	patience=40 wait_until "they miss each other" says 1 "degraded: $pair"
+	operate doctor > "$work/out" || :
+	grep -q "^lsctl: $pair.*: see whether the network" "$work/out"
+	is "$(master)" "$old"
+	heal
+	wait_until "all is well again" says 0 good
 }
 
 # connected MACHINE N: it has a connection to replica N.

@@ -44,7 +44,7 @@ all_greater() {
 }
 
 case_wrong_use() {
-	one_line 2 "FILE: needed" "$LSCTL" restore
+	one_line 2 "FILE|DATADIR: needed" "$LSCTL" restore
 	one_line 2 "--dir: needed" "$LSCTL" restore x
 	one_line 2 "unexpected" "$LSCTL" restore x y --dir "$work/r"
 	one_line 2 "nowhere: not HOST:PORT" "$LSCTL" restore x --dir "$work/r" --replica nowhere

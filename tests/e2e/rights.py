@@ -139,6 +139,24 @@ def replaced(node, o):
         raise
 
 
+# The other file may be read by all; the source by those whom its own ACL names.
+def shown(same):
+    def act(node, o):
+        file_at(o + "/other")
+        os.setxattr(node, "user.ls.acl.read", os.getxattr(act.directory, "user.ls.acl.read"))
+        if same:
+            os.setxattr(o + "/other", "user.ls.acl.read", os.getxattr(node, "user.ls.acl.read"))
+        try:
+            os.rename(node, o + "/other")
+        finally:
+            os.unlink(o + "/other")
+
+    def call(d, o):
+        act.directory = d
+        guarded(file_at, os.unlink, act)(d, o)
+    return call
+
+
 def renamed_into(d, o):
     file_at(o + "/source")
     try:
@@ -250,6 +268,8 @@ CALLS = [
     ("w", "rmdir", guarded(os.mkdir, os.rmdir, lambda n, o: os.rmdir(n))),
     ("w", "rename", guarded(file_at, os.unlink, renamed_and_back)),
     ("w", "rename over", guarded(file_at, os.unlink, replaced)),
+    ("rw", "rename over a file of other readers", shown(same=False)),
+    ("w", "rename over a file of the same readers", shown(same=True)),
     ("w", "rename into", renamed_into),
     ("", "link", refused(errno.EPERM, lambda d: os.link(d + "/f", d + "/l"))),
     ("", "symlink", refused(errno.EPERM, lambda d: os.symlink("f", d + "/l"))),

@@ -73,15 +73,18 @@ case_a_strangers_key() {
 # A tool that the cell does not let in knows nothing of the cell's state.
 case_a_strangers_key_in_a_tool() {
 	local command
-	for command in status "status --limits" locks doctor "replica list" "cell refresh" \
+	for command in status "status --limits" locks "replica list" "cell refresh" \
 		"top -n 1" "session list" "principal list" "master transfer" "backup $work/copy"; do
 		# shellcheck disable=SC2086 # words
 		one_line 1 "the cell does not know this key" "$LSCTL" $command \
 			--cell "$cell/dc1.conf" --key "$work/stranger.key"
 	done
-	refused "the cell does not know this key" "$LSCTL" status --check --cell "$cell/dc1.conf" \
+	one_line 2 "the cell does not know this key" "$LSCTL" doctor --cell "$cell/dc1.conf" \
 		--key "$work/stranger.key"
-	one_line 1 "$work/missing" "$LSCTL" doctor --cell "$cell/dc1.conf" --key "$work/missing"
+	exits 3 "$LSCTL" status --check --cell "$cell/dc1.conf" --key "$work/stranger.key" \
+		> "$work/out" 2>&1
+	grep -q "the cell does not know this key" "$work/out"
+	one_line 2 "$work/missing" "$LSCTL" doctor --cell "$cell/dc1.conf" --key "$work/missing"
 	[ ! -e "$work/copy" ]
 }
 
@@ -218,7 +221,7 @@ case_a_replica_that_cannot_run() {
 	one_line 1 "127.0.0.1:$port: can't listen there: address already in use" \
 		"$LSCELL" "$work/fresh"
 	kill_replica 3 TERM
-	local copy=$work/copy
+	local file copy=$work/copy
 	cp -a "$cell/3" "$copy"
 
 	cp "$cell/1/replica.key" "$copy/replica.key"
@@ -232,10 +235,17 @@ case_a_replica_that_cannot_run() {
 	cp -a "$cell/3/replica.key" "$copy"
 
 	cp "$work/other/1/cell.conf" "$copy/cell.conf"
-	one_line 1 "signing.key: not the key" "$LSCELL" "$copy"
+	one_line 1 "the key of none of the replicas" "$LSCELL" "$copy"
 	cp -a "$work/other/1/." "$copy"
 	one_line 1 "of cell dc1, not to replica 1 of cell other" "$LSCELL" "$copy"
 	cp -a "$cell/3/." "$copy"
+	for file in cell.conf replica.key signing.key lock health log.db state.db; do
+		rm "$copy/$file"
+		mkfifo "$copy/$file"
+		one_line 1 "$file: " "$LSCELL" "$copy"
+		rm "$copy/$file"
+		cp -a "$cell/3/$file" "$copy"
+	done
 	sed -i 's/^address.*/address = nonsense/' "$copy/cell.conf"
 	one_line 1 "cell.conf:" "$LSCELL" "$copy"
 	rm "$copy/cell.conf"

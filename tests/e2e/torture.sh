@@ -69,6 +69,7 @@ fault_isolate_replica() { pick_replica && isolate $r; }
 fault_isolate_replica_with_mount() { pick_replica && pick_mount && isolate $r $c; }
 fault_isolate_master_with_mount() { pick_master && pick_mount && isolate $r $c; }
 fault_isolate_mount() { pick_mount && isolate $c; }
+fault_mount_without_tcp() { pick_mount && only_datagrams $c; }
 fault_cut_master_from_replicas() { pick_master && part $r "$(replicas_but $r)"; }
 fault_replica_receives_nothing() { pick_replica && lose "$(others $r)" $r; }
 fault_bridge() { pick_replica && part $r "r$((${r#r} % replicas + 1))"; }
@@ -156,6 +157,11 @@ round() {
 # ---- the run ----
 
 usable() { limit 10 test -d "$work/m$1/t"; }
+# Nobody reads: each mount has given its leave back.
+no_leave() {
+	local i
+	for i in $(seq "$mounts"); do [ -z "$(told "$work/m$i" cache_left)" ] || return 1; done
+}
 no_ephemeral_left() { [ -z "$(limit 10 ls "$work/m1/t/e")" ]; }
 # The workers of each mount leave their status in a file: this shell starts so many processes that
 # one may get the number of workers that have ended, whose status would be lost.
@@ -219,6 +225,7 @@ end_run() {
 		[ "$(cat "$work/worker-$i")" = 0 ] || problem "a worker of mount $i failed"
 	done
 	wait_until "no ephemeral file is left" no_ephemeral_left || return 1
+	wait_until "no mount has leave to cache any more" no_leave || return 1
 	for i in $(seq "$mounts"); do
 		limit 60 "$TOOLS/torture" final "$work/m$i" "$history" $((i * 100 + 99)) || return 1
 	done

@@ -407,15 +407,43 @@ do_long_lock(struct worker *w)
 
 /* ---- ephemeral files ---- */
 
+static int
+open_ephemeral(struct worker *w, struct record *r)
+{
+	snprintf(r->path, sizeof r->path, "e/%d.%ld", w->process, ++w->made);
+	begin(w, r);
+	return openat(w->dir, r->path, O_RDWR | O_CREAT | O_EXCL, 0644 | S_ISVTX);
+}
+
+/* Made as a permanent file, which only moves to the others when it is marked. What a fault leaves
+ * of it stays apart. */
+static int
+mark_ephemeral(struct worker *w, struct record *r)
+{
+	char made[40];
+	int fd;
+
+	snprintf(made, sizeof made, "p%d.%ld", w->process, ++w->made);
+	snprintf(r->path, sizeof r->path, "e/%s", made);
+	begin(w, r);
+	fd = openat(w->dir, made, O_RDWR | O_CREAT | O_EXCL, 0644);
+	if (fd >= 0 && (fsetxattr(fd, "user.ls.ephemeral", "1", 1, 0) != 0 ||
+	                renameat(w->dir, made, w->dir, r->path) != 0)) {
+		const int failed = errno;
+
+		close(fd);
+		errno = failed;
+		return -1;
+	}
+	return fd;
+}
+
 static void
 do_ephemeral(struct worker *w)
 {
 	struct record r = {.operation = "ephemeral"};
-	int fd;
+	const int fd = rng_chance(&w->rng, 500) ? open_ephemeral(w, &r) : mark_ephemeral(w, &r);
 
-	snprintf(r.path, sizeof r.path, "e/%d.%ld", w->process, ++w->made);
-	begin(w, &r);
-	fd = openat(w->dir, r.path, O_RDWR | O_CREAT | O_EXCL, 0644 | S_ISVTX);
 	if (fd < 0) {
 		if (errno == EEXIST)
 			refused(w, &r);

@@ -79,7 +79,9 @@ case_verdict_and_limits() {
 	grep -qE '^sessions +the cell +1 +200000 count +0\.0$' "$work/out"
 	grep -qE '^quota_nodes +the cell +[0-9]+ +1000000 ' "$work/out"
 	is "$(grep -cE '^clients +replica [123] +[0-9]+ +[0-9]+ ' "$work/out")" 3
+	is "$(grep -cE '^unfinished +replica [123] +[0-9]+ +134217728 bytes ' "$work/out")" 3
 	is "$(grep -cE '^log_bytes +replica [123] ' "$work/out")" 3
+	is "$(grep -cE '^disk +replica [123] +[1-9][0-9]* +[1-9][0-9]* bytes ' "$work/out")" 3
 	grep -qE '^sessions +principal admin +1 +1024 count +0\.1$' "$work/out"
 	grep -qE '^connections +principal admin +[1-9] +3072 count +0\.[0-3]$' "$work/out"
 	grep -qE '^waiters +any principal +0 +65536 count +0\.0$' "$work/out"
@@ -91,23 +93,24 @@ case_verdict_and_limits() {
 	grep -qE '^lock_waiters +any lock +0 +16384 ' "$work/out"
 	used=$(sed -nE 's/^quota_nodes +the cell +([0-9]+) .*/\1/p' "$work/out")
 	cell_ctl cell set quota_nodes="$used" > /dev/null
-	verdict 1 "degraded: quota_nodes of the cell: $used of $used count"
+	verdict 1 "degraded: the cell: a limit is near: quota_nodes, $used of $used count"
 	cell_ctl cell set quota_nodes=1000000 > /dev/null
 	verdict 0 good
 }
 
 case_one_replica_less() {
-	local before
+	local before few
 	before=$(running)
 	kill_replica 2
 	wait_until "there is a master" has_master
 	status | grep -qE '^problem +replica 2 .* cannot be reached: connection refused$'
 	status | grep -qE '^2 .*unreachable$'
-	wait_until "the master misses it, too" \
-		verdict 1 "degraded: 2 of 3 replicas work, and 2 are needed"
+	few="dc1: one more failure would stop it: 2 of 3 replicas work, and 2 are needed"
+	wait_until "the master misses it, too" verdict 1 "degraded: $few"
 	is "$(up | tail -n 1)" "$m"
 	is "$(wc -w <<< "$(running)")" 3
 	is "$(comm -12 <(tr ' ' '\n' <<< "$before") <(running | tr ' ' '\n') | grep -c .)" 2
+	wait_until "the master has it back" verdict 0 good
 	status --json > "$work/status"
 	is "$(told 's["problems"]')" "[]"
 }
@@ -117,8 +120,9 @@ case_no_majority() {
 	kill -STOP "$(replica 3)"
 	wait_until "the lease of the master has run out" no_master
 	exits 1 status > "$work/out"
-	verdict 2 "down: no master: 1 of 3 replicas can be reached, 2 are needed"
-	grep -qE '^problem +no master: 1 of 3 replicas can be reached, 2 are needed$' "$work/out"
+	verdict 2 "down: dc1: has no master: 1 of 3 replicas can be reached, 2 are needed"
+	grep -qE '^problem +dc1: has no master: 1 of 3 replicas can be reached, 2 are needed$' \
+		"$work/out"
 	grep -qE '^problem +replica 1 .*: connection refused$' "$work/out"
 	grep -qE '^problem +replica 3 .*: no answer in time$' "$work/out"
 	rc=0
@@ -159,9 +163,32 @@ case_wrong_use() {
 		refused "not 1, 3, 5 or 7" "$LSCTL" up --replicas "$n" --dir "$work/w" dc1
 	done
 	[ ! -e "$work/w" ]
-	refused "exists already" "$LSCTL" up --replicas 3 --dir "$cell" --mount "$m2" other
+	refused "holds the cell dc1, not other" \
+		"$LSCTL" up --replicas 3 --dir "$cell" --mount "$m2" other
+	refused "holds the cell dc1, not other" "$LSCTL" down --dir "$cell" other
 	refused "in use: it is mounted on $m" "$LSCTL" up --dir "$cell" --mount "$m2" dc1
 	is "$(wc -w <<< "$(running)")" 3
+}
+
+# One more mount of the cell on this machine, by a copy of the cell file: `up` brings its own one
+# back, `down` ends both, or the replicas stay.
+case_another_mount_of_the_cell() {
+	cp "$conf" "$work/copy.conf"
+	mkdir "$work/more"
+	limit 20 "$LSFS" -o key="$cell/admin.key" "$conf" "$m2"
+	limit 20 "$LSFS" -o key="$cell/admin.key" "$work/copy.conf" "$work/more"
+	limit 10 umount "$m"
+	is "$(limit 60 "$LSCTL" up --dir "$cell" dc1 | tail -n 1)" "$m"
+	is "$(cat "$m/f")" x
+	exec 9< "$work/more/f"
+	refused "$work/more: cannot unmount: busy" "$LSCTL" down --dir "$cell" dc1
+	is "$(wc -w <<< "$(running)")" 3
+	is "$(cat "$work/more/f")" x
+	exec 9<&-
+	down
+	is "$(running)" ""
+	is "$(grep -c fuse.lsfs /proc/self/mounts || :)" 0
+	up > /dev/null
 }
 
 case_down() {
@@ -209,6 +236,7 @@ case_the_data_stays() {
 
 ctl() { limit 20 "$LSCTL" --cell "$conf" "$@"; }
 has_vote() { ctl replica list | grep -qE "^$1 .* voter +voting "; }
+lacks_replica_5() { ! grep -qx '\[replica 5\]' "$1"; }
 known_to() { grep -qx '\[replica 4\]' "$1" && ! grep -qx '\[replica 2\]' "$1"; }
 
 # Each replica keeps the list of members in its directory up to date: `up` goes by the newest.
@@ -241,6 +269,25 @@ case_members_that_came_and_went() {
 	mv "$work/elsewhere" "$cell/3"
 }
 
+# One makes the directory, the others leave it alone, and nobody advises to remove the new replica.
+case_adds_at_once_with_one_directory() {
+	local i port adding=()
+	up > /dev/null 2> "$work/out"
+	port=$(free_port)
+	for i in 1 2 3; do
+		ctl replica add "127.0.0.1:$port" --dir "$work/new" > "$work/add-$i" 2>&1 &
+		adding+=($!)
+	done
+	wait "${adding[@]}" || :
+	is "$(cat "$work"/add-* | grep -c "^$work/new is the data directory of replica 5 ")" 1
+	is "$(cat "$work"/add-* | grep -cE "^lsctl: $work/new: (another lsctl|exists already)")" 2
+	is "$(grep -c '^lsctl' "$work"/add-* | cut -d : -f 2 | sort | xargs)" "0 1 1"
+	[ -s "$work/new/cell.conf" ]
+	ctl replica remove 5 > /dev/null
+	for i in 1 3 4; do wait_until "$i knows" lacks_replica_5 "$cell/$i/cell.conf"; done
+	down 2> "$work/out"
+}
+
 case_nothing_runs_that_cannot_be_mounted() {
 	touch "$work/file"
 	refused "$work/file" "$LSCTL" up --replicas 3 --dir "$cell" --mount "$work/file" dc1
@@ -251,7 +298,8 @@ case_in_one_process_stays_so() {
 	start
 	stop
 	refused "holds a cell of 1 replica, not 3" \
-		"$LSCTL" up --replicas 3 --dir "$data" --mount "$m" dc1
+		"$LSCTL" up --replicas 3 --dir "$data" --mount "$m" local
+	refused "holds the cell local, not dc1" "$LSCTL" up --dir "$data" --mount "$m" dc1
 }
 
 run_cases

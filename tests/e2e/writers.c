@@ -6,8 +6,9 @@
  * the files, and then lists the directory, page by page, again and again. Until SIGTERM; each
  * second a line
  *
- *   SECONDS WRITES BYTES    since the beginning; or pages, and names in them
+ *   SECONDS WRITES BYTES MEDIAN P99    since the beginning; or pages, and names in them
  *
+ * with the time that a write took, in us, of those since the line before,
  * and a last one at the end. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +20,7 @@
 #include "cell/wire/codec.h"
 #include "tests/e2e/loader.h"
 
-enum { LARGEST_ONE_IN = 256, FILES_MAX = 100000 };
+enum { LARGEST_ONE_IN = 256, FILES_MAX = 100000, TIMES_MAX = 100000 };
 
 struct file {
 	uint64_t node, generation; /* node 0: not created yet */
@@ -29,6 +30,7 @@ struct writer {
 	bool waiting; /* for an answer, about a file and so many bytes: */
 	int file;
 	size_t size;
+	mono_t asked;
 	bool lists; /* has created its files */
 	struct op_get_listing page;
 	char after[LIMIT_NAME];
@@ -45,18 +47,38 @@ struct load {
 	uint8_t contents[LIMIT_CONTENTS];
 	uint64_t writes, bytes;
 	mono_t begun;
+	int64_t times[TIMES_MAX]; /* ns that each write since the last line took */
+	size_t times_n;
 	bool ending, list;
 };
+
+static int
+by_time(const void *a, const void *b)
+{
+	const int64_t *left = a, *right = b;
+
+	return (*left > *right) - (*left < *right);
+}
+
+/* In us; 0: there are none. */
+static long long
+percentile(const struct load *l, size_t percent)
+{
+	return l->times_n > 0 ? l->times[(l->times_n - 1) * percent / 100] / 1000 : 0;
+}
 
 static void
 tell(void *user)
 {
-	const struct load *l = user;
+	struct load *l = user;
 
-	printf("%lld %llu %llu\n",
+	qsort(l->times, l->times_n, sizeof *l->times, by_time);
+	printf("%lld %llu %llu %lld %lld\n",
 	       (long long)(span_to_ms(mono_since(clock_now(), l->begun)) / 1000),
-	       (unsigned long long)l->writes, (unsigned long long)l->bytes);
+	       (unsigned long long)l->writes, (unsigned long long)l->bytes, percentile(l, 50),
+	       percentile(l, 99));
 	fflush(stdout);
+	l->times_n = 0;
 }
 
 /* ---- the client ---- */
@@ -144,6 +166,7 @@ begin_write(struct load *l, int i)
 	w->size = rng_below(&l->rng, LARGEST_ONE_IN) == 0 ? LIMIT_CONTENTS
 	                                                  : 1 + (size_t)rng_below(&l->rng, l->size);
 	l->waiting++;
+	w->asked = clock_now();
 	if (l->files[w->file].node == 0)
 		create(l, i);
 	else
@@ -199,6 +222,8 @@ take_answer(void *user, const struct client_answer *a)
 		load_die("content generation", "a write was lost, or done twice");
 	l->writes++;
 	l->bytes += w->size;
+	if (l->times_n < TIMES_MAX)
+		l->times[l->times_n++] = mono_since(clock_now(), w->asked).ns;
 }
 
 /* ---- the beginning ---- */

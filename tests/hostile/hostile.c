@@ -43,12 +43,13 @@ enum manner {
 	CURIOUS,   /* asks for what others have */
 	PULSING,   /* KeepAlives, as many as the connection takes */
 	KNOCKING,  /* proves its key, and comes anew */
+	HOARDING,  /* nearly all of a long message, without a session */
 	MANNERS
 };
 
 static const char *const manners[MANNERS] = {"idle",    "parking",   "flooding", "deaf",
                                              "garbled", "repeating", "slow",     "curious",
-                                             "pulsing", "knocking"};
+                                             "pulsing", "knocking",  "hoarding"};
 
 struct attacker {
 	struct hostile_line line;
@@ -242,6 +243,16 @@ drip(struct attacker *a)
 }
 
 static void
+hoard(struct attacker *a)
+{
+	enum { LONG = 1024 * 1024, KEPT_BACK = 100 };
+	static uint8_t bytes[LONG + 4 - KEPT_BACK] = {0, 0, 16, 0, MSG_request};
+
+	if (a->asked == 0 && hostile_line_send(&a->line, (struct bytes){bytes, sizeof bytes}))
+		a->asked++;
+}
+
+static void
 ask_for_node(struct attacker *a, uint64_t node)
 {
 	const struct op ops[] = {
@@ -324,6 +335,9 @@ act(struct attacker *a)
 	case SLOW:
 		drip(a);
 		break;
+	case HOARDING:
+		hoard(a);
+		break;
 	case CURIOUS:
 		pry(a);
 		break;
@@ -345,7 +359,7 @@ on_opened(struct hostile_line *l)
 	a->assault->opened++;
 	if (a->manner == KNOCKING)
 		hostile_line_end(l);
-	else if (a->manner != GARBLED && a->manner != SLOW)
+	else if (a->manner != GARBLED && a->manner != SLOW && a->manner != HOARDING)
 		send_opening(a);
 }
 
