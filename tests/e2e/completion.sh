@@ -75,7 +75,6 @@ case_bash() {
 
 case_zsh() {
 	local script
-	command -v zsh > "$work/zsh" || { say "skipped: no zsh"; return 0; }
 	mkdir "$work/functions"
 	cp "$srcdir/ctl/lsctl.zsh" "$work/functions/_lsctl"
 	SETUP="fpath=('$work/functions' \$fpath); autoload -U compinit; compinit -D -u" \

@@ -2,13 +2,11 @@
 # The Debian packages: built from what `make dist` packs, installed, used, upgraded, removed and
 # purged, in a root directory that is an overlay of this machine's.
 . "$(dirname "$0")/../e2e/lib.sh"
+. "$(dirname "$0")/debs.sh"
 
-for tool in dpkg-buildpackage dh lintian cc; do
-	command -v $tool > /dev/null || skip_all "needs $tool"
-done
-tree=$work/tree
+command -v cc > /dev/null || skip_all "needs cc"
 root=$work/root
-debs=$tree/build-package
+top=$(dirname "$script")/../..
 
 mkdir "$work/upper" "$work/work" "$root"
 mount -t overlay over -o "lowerdir=/,upperdir=$work/upper,workdir=$work/work" "$root" ||
@@ -36,26 +34,21 @@ has() { inside test "$@"; }
 owner() { inside stat -c '%U %a' "$1"; }
 
 case_build() {
-	make -s -C "$build" distdir distdir="$tree" > "$work/out" 2>&1 ||
-		{ tail -n 50 "$work/out"; return 1; }
-	(cd "$tree" && DEB_BUILD_OPTIONS=nocheck limit 900 ./bootstrap package) > "$work/out" \
-		2>&1 || { tail -n 50 "$work/out"; return 1; }
-	is "$(tail -n 5 "$work/out" | grep -v dbgsym | sed 's/.*\///; s/_.*//' | xargs)" \
-		"lscell lsfs-dev lsfs"
-	mkdir -p "$root/debs/later"
-	find "$debs" -name '*.deb' ! -name '*dbgsym*' -exec cp -t "$root/debs" {} +
+	build_debs
+	copy_debs "$root/debs"
+	is "$(cd "$root/debs" && echo * | sed 's/_[^ ]*//g')" "lscell lsfs lsfs-dev"
 }
 
 case_lintian() {
 	is "$(limit 300 lintian --allow-root "$debs"/*.changes 2>&1)" ""
-	is "$(ls "$tree"/debian/*lintian-overrides 2> /dev/null)" ""
+	is "$(ls "$top"/debian/*lintian-overrides 2> /dev/null)" ""
 }
 
 case_container_file() {
 	local from
-	from=$(sed -n 's/^COPY \(.*\) .*/\1/p' "$tree/docs/Containerfile")
+	from=$(sed -n 's/^COPY build-package\/\(.*\) .*/\1/p' "$top/docs/Containerfile")
 	# shellcheck disable=SC2086 # a pattern
-	(cd "$tree" && ls $from)
+	(cd "$debs" && ls $from)
 }
 
 case_install() {
@@ -111,22 +104,11 @@ case_replica() {
 	is "$(stat -c %u "/proc/$(running lscell)")" "$(inside id -u lscell)"
 }
 
-# later VERSION: the same packages, with a greater number.
-later() {
-	local deb
-	for deb in "$root"/debs/ls*_*.deb; do
-		rm -rf "$work/repacked"
-		dpkg-deb -R "$deb" "$work/repacked"
-		sed -i "s/^Version: .*/Version: $1/" "$work/repacked/DEBIAN/control"
-		dpkg-deb --root-owner-group -b "$work/repacked" "$root/debs/later/" > /dev/null
-	done
-}
-
 # What runs is not touched: the operator restarts replicas, one after another.
 case_upgrade() {
 	local before
 	before=$(running lscell),$(running lsfs)
-	later 0.99
+	later_debs "$root/debs/later" 0.99
 	install_debs '/debs/later/*.deb'
 	is "$(inside dpkg-query -W -f '${Version} ${Status}' lscell)" "0.99 install ok installed"
 	is "$(running lscell),$(running lsfs)" "$before"
