@@ -18,6 +18,7 @@ enum {
 	AGAIN_MS = 100,
 	LINGER_MS = 200, /* wait for further answers, when one suffices */
 	SILENCE_S = 5,   /* without an answer of any replica: ask_master gives up */
+	DATAGRAMS = 2,   /* one may be lost */
 };
 
 /* One question to several replicas. */
@@ -28,6 +29,7 @@ struct asking {
 	int patience_ms;
 	bool one_suffices; /* after a first answer the others have LINGER_MS */
 	bool on_host;      /* the key is that of a replica on this machine */
+	bool datagrams; /* after its answer a replica is sent datagrams, one of which it answers */
 	/* Called with the answer of replicas[i]; true: no further answer is needed. */
 	bool (*take)(struct asking *a, int i, const struct message *m);
 	void *user;
@@ -58,12 +60,28 @@ finish(struct asking *a)
 	transport_stop(a->transport, on_net_stopped, a);
 }
 
+static void on_timer(uv_timer_t *timer);
+
+/* Once all have answered over TCP, the datagrams have LINGER_MS. */
+static void
+wait_for_datagrams(struct asking *a)
+{
+	const struct answer *answers = a->user;
+
+	for (int i = 0; i < a->cell_file->replicas_n; i++)
+		if (a->conns[i] != 0 && !answers[i].heard)
+			return;
+	must(uv_timer_start(&a->timer, on_timer, LINGER_MS, 0) == 0);
+}
+
 static void
 settled(struct asking *a, int i)
 {
 	a->conns[i] = 0;
 	if (--a->open == 0)
 		finish(a);
+	else if (a->datagrams)
+		wait_for_datagrams(a);
 }
 
 static void
@@ -136,6 +154,32 @@ on_answer(struct asking *a, int i, const struct message *m)
 }
 
 static void
+send_datagrams(const struct asking *a, uint64_t conn)
+{
+	const struct message probe = {.code = MSG_keepalive};
+	struct buffer frame = BUFFER(LIMIT_FRAME);
+
+	wire_put_frame(&frame, &probe);
+	for (int i = 0; i < DATAGRAMS; i++)
+		transport_send_datagram(a->transport, conn, buffer_view(&frame));
+	buffer_free(&frame);
+}
+
+static void
+on_datagram(void *user, uint64_t conn, struct bytes frame)
+{
+	struct asking *a = user;
+	const int i = replica_at(a, conn);
+
+	(void)frame;
+	if (i < 0)
+		return;
+	transport_close(a->transport, conn);
+	((struct answer *)a->user)[i].datagrams = true;
+	settled(a, i);
+}
+
+static void
 on_frame(void *user, uint64_t conn, struct bytes frame)
 {
 	struct asking *a = user;
@@ -147,6 +191,12 @@ on_frame(void *user, uint64_t conn, struct bytes frame)
 		return;
 	if (good && message.code != a->code && !is_elsewhere(a, i, &message))
 		return; /* a replica may announce other things before its answer */
+	if (good && a->datagrams && message.code == a->code) {
+		a->take(a, i, &message);
+		send_datagrams(a, conn);
+		wait_for_datagrams(a);
+		return;
+	}
 	transport_close(a->transport, conn);
 	if (!good)
 		give_up(a, i, "it speaks another version of the protocol");
@@ -193,6 +243,8 @@ start(struct asking *a, const struct noise_pair *key)
 
 	if (rc < 0)
 		return rc;
+	if (a->datagrams)
+		config.callbacks.datagram = on_datagram;
 	memcpy(config.cell_id, a->cell_file->id, sizeof config.cell_id);
 	rc = transport_new(&a->transport, &a->loop, &config);
 	if (rc < 0) {
@@ -237,52 +289,10 @@ ask(struct asking *a, const struct noise_pair *key, int only)
 
 /* ---- the status of replicas ---- */
 
-static void
-take_limits(struct answer *answer, const struct wire_list *limits)
-{
-	struct cursor rest = cursor_of(limits->packed);
-	struct limit_row row;
-
-	while (answer->limits_n < LIMIT_LIMITS && wire_next_limit_row(&rest, &row)) {
-		struct answer_limit *l = &answer->limits[answer->limits_n++];
-
-		snprintf(l->name, sizeof l->name, "%.*s", (int)row.name.len,
-		         (const char *)row.name.data);
-		snprintf(l->unit, sizeof l->unit, "%.*s", (int)row.unit.len,
-		         (const char *)row.unit.data);
-		snprintf(l->principal, sizeof l->principal, "%.*s", (int)row.principal.len,
-		         (const char *)row.principal.data);
-		l->owner = (enum limit_owner)row.whose;
-		l->used = row.used;
-		l->most = row.most;
-	}
-}
-
 static bool
 take_status(struct asking *a, int i, const struct message *m)
 {
-	struct answer *answer = &((struct answer *)a->user)[i];
-	struct cursor rest = cursor_of(m->status_reply.progress.packed);
-	struct cursor links = cursor_of(m->status_reply.links.packed);
-	struct progress p;
-	struct peer_link l;
-
-	answer->status = m->status_reply;
-	answer->status.progress = answer->status.limits = (struct wire_list){{NULL, 0}, 0};
-	answer->status.links = answer->status.limits;
-	answer->heard = true;
-	answer->ahead_ms = (m->status_reply.wall_ns - clock_wall_ns()) / 1000000;
-	take_limits(answer, &m->status_reply.limits);
-	while (answer->progress_n < LIMIT_REPLICAS && wire_next_progress(&rest, &p))
-		answer->progress[answer->progress_n++] = (struct answer_progress){
-		    .id = p.id,
-		    .full = p.full != 0,
-		    .match = p.match,
-		    .applied = p.applied,
-		    .heard_ms = p.heard_ms,
-		};
-	while (answer->links_n < LIMIT_REPLICAS && wire_next_peer_link(&links, &l))
-		answer->links[answer->links_n++] = (struct answer_link){l.id, l.down_ms};
+	answer_take(&((struct answer *)a->user)[i], &m->status_reply);
 	return false;
 }
 
@@ -298,6 +308,7 @@ ask_replicas(const struct cell_file *cell_file, const struct noise_pair *key,
 	    .code = MSG_status_reply,
 	    .patience_ms = ASK_PATIENCE_MS,
 	    .take = take_status,
+	    .datagrams = true,
 	    .user = answers,
 	};
 
@@ -308,18 +319,6 @@ ask_replicas(const struct cell_file *cell_file, const struct noise_pair *key,
 		if (!answers[i].heard)
 			snprintf(answers[i].why, sizeof answers[i].why, "%s", a.why[i]);
 	return true;
-}
-
-int
-answers_master(const struct answer *answers, int n)
-{
-	int master = -1;
-
-	for (int i = 0; i < n; i++)
-		if (answers[i].heard && answers[i].status.role == REPLICA_MASTER &&
-		    (master < 0 || answers[i].status.epoch > answers[master].status.epoch))
-			master = i;
-	return master;
 }
 
 /* ---- the members ---- */

@@ -7,51 +7,12 @@
 #include "cell/config/cell_file.h"
 #include "cell/wire/noise.h"
 #include "cell/wire/types.h"
-
-/* The progress of a member as the master knows it. */
-struct answer_progress {
-	uint8_t id;
-	bool full;
-	uint64_t match, applied;
-	int64_t heard_ms; /* -1: never */
-};
-
-/* A replica's connection to another one. */
-struct answer_link {
-	uint8_t id;
-	int64_t down_ms; /* without one for so long; -1: it is up */
-};
-
-/* A limit as a replica tells it. */
-struct answer_limit {
-	char name[32], unit[16];
-	enum limit_owner owner; /* a replica: the one that tells it */
-	uint64_t used, most;
-	char principal[LIMIT_PRINCIPAL + 1]; /* that is nearest to it; empty: none is near */
-};
-
-/* The result of asking one replica for its status. */
-struct answer {
-	bool heard;                     /* the replica has answered */
-	int64_t ahead_ms;               /* its time of day, compared with ours */
-	char why[160];                  /* else the human-readable reason */
-	struct msg_status_reply status; /* without its lists, which are: */
-	struct answer_progress progress[LIMIT_REPLICAS];
-	int progress_n;
-	struct answer_link links[LIMIT_REPLICAS];
-	int links_n;
-	struct answer_limit limits[LIMIT_LIMITS];
-	int limits_n;
-};
+#include "ctl/answer.h"
 
 /* Asks each replica of `cell_file` for its status; answers[i] is that of replicas[i]. Returns after
  * ASK_PATIENCE_MS at the latest. False after an error message when no replica could be asked. */
 bool ask_replicas(const struct cell_file *cell_file, const struct noise_pair *key,
                   struct answer answers[LIMIT_REPLICAS]);
-
-/* The index of the replica that calls itself the master, of several the one of the newest epoch;
- * negative: none does. */
-int answers_master(const struct answer *answers, int n);
 
 /* Replaces the replicas in *cell_file by the cell's members according to the newest list that a
  * replica sends; unchanged when none answers. They are asked at the addresses in the file, or at

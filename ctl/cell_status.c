@@ -18,6 +18,7 @@
 #include "ctl/lock_list.h"
 #include "ctl/mount_text.h"
 #include "ctl/output.h"
+#include "ctl/replica_table.h"
 
 enum { USAGE_PATIENCE_S = 2 };
 
@@ -264,7 +265,7 @@ cell_status_print(json_t *all)
 {
 	table_print_values(all);
 	if (json_object_get(all, "replicas"))
-		health_print(all);
+		replica_table_print(all);
 	if (json_array_size(problems_of(all)) > 0)
 		putchar('\n');
 	findings_print(problems_of(all), SEVERITY_WARNING, "problem     ", false);

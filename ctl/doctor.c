@@ -14,6 +14,7 @@
 #include <sys/sysmacros.h>
 #include <sys/xattr.h>
 #include <unistd.h>
+#include "config.h"
 #include "cell/base/limit.h"
 #include "cell/sys/local_lock.h"
 #include "cell/sys/log.h"
@@ -129,16 +130,16 @@ key_in(json_t *findings, const char *directory, const char *name)
 static void
 look_at_directory(json_t *findings, const char *directory)
 {
-	char key[PATH_MAX];
+	char cell[PATH_MAX];
 	struct stat st;
 
-	if (snprintf(key, sizeof key, "%s/replica.key", directory) >= PATH_MAX ||
-	    stat(key, &st) < 0 || stat(directory, &st) < 0)
+	if (snprintf(cell, sizeof cell, "%s/cell.conf", directory) >= PATH_MAX ||
+	    stat(cell, &st) < 0 || stat(directory, &st) < 0)
 		return;
 	if ((st.st_mode & 077) != 0)
 		finding_add_detail(findings, FINDING_directory_open, directory, "mode %04o",
 		                   (unsigned)(st.st_mode & 07777));
-	doctor_key(findings, key);
+	key_in(findings, directory, "replica.key");
 	key_in(findings, directory, "signing.key");
 }
 
@@ -167,6 +168,23 @@ look_beside(json_t *findings, const char *file)
 	for (int id = 1; id <= LIMIT_REPLICA_ID; id++)
 		if (snprintf(data, sizeof data, "%s/%d", directory, id) < PATH_MAX)
 			look_at_directory(findings, data);
+}
+
+/* Where the packages have the replicas of this machine. */
+static void
+look_in_state_directory(json_t *findings)
+{
+	DIR *d = opendir(LOCALSTATEDIR "/lib/lsfs");
+	char path[PATH_MAX];
+	const struct dirent *entry;
+
+	while (d != NULL && (entry = readdir(d)) != NULL)
+		if (entry->d_name[0] != '.' &&
+		    snprintf(path, sizeof path, LOCALSTATEDIR "/lib/lsfs/%s", entry->d_name) <
+		        PATH_MAX)
+			look_at_directory(findings, path);
+	if (d != NULL)
+		closedir(d);
 }
 
 /* ---- mounts ---- */
@@ -252,6 +270,24 @@ note_cell(const struct visit *v, const struct mountinfo *info)
 		note_mount(v, info, &record, file);
 }
 
+/* A user of this machine counts as one of the cell: * names it. */
+static void
+look_at_everybody(json_t *findings, const char *root)
+{
+	char name[LIMIT_NAME + 1], path[PATH_MAX], line[LIMIT_PRINCIPAL + 2];
+	const ssize_t n = getxattr(root, "user.ls.acl.write", name, LIMIT_NAME);
+	FILE *acl;
+
+	name[n > 0 ? n : 0] = '\0';
+	snprintf(path, sizeof path, "%.*s/acl/%s", PATH_MAX - LIMIT_NAME - 8, root, name);
+	acl = n > 0 ? fopen(path, "re") : NULL;
+	while (acl != NULL && fgets(line, sizeof line, acl) != NULL)
+		if (strcmp(line, "*\n") == 0 || strcmp(line, "*") == 0)
+			finding_add_detail(findings, FINDING_everybody_in, root, "by acl/%s", name);
+	if (acl != NULL)
+		fclose(acl);
+}
+
 /* A mount answers nobody but its user, unless that is allowed to others. */
 static void
 ask_mount(const struct visit *v, const struct mountinfo *info)
@@ -263,6 +299,8 @@ ask_mount(const struct visit *v, const struct mountinfo *info)
 		mount_text_findings(v->findings, info->path, error, text);
 	if (error == 0 && info->whole && strstr(text, "state: safe\n") != NULL)
 		look_at_acls(v->findings, info->path);
+	if (error == 0 && info->whole && info->others)
+		look_at_everybody(v->findings, info->path);
 }
 
 static void
@@ -480,6 +518,7 @@ look(json_t *findings, const struct ctl *ctl, const char *path)
 		doctor_fstab(findings, NULL, file);
 	}
 	doctor_keys(findings, ctl);
+	look_in_state_directory(findings);
 	ok = look_at_cells(findings, ctl, cells) && ok;
 	json_decref(cells);
 	return ok;

@@ -39,8 +39,14 @@ enum severity {
 	F(states_differ, DEGRADED,                                                              \
 	  "its replicas have different states, and too few answer to tell which is right",      \
 	  "bring the others back, or restore a backup")                                         \
-	F(no_link, DEGRADED, "do not reach each other: the next failure may stop the cell",     \
-	  "see whether the network leads from each to the other")                               \
+	F(no_link, DEGRADED, "do not reach each other, and the next failure may stop the cell", \
+	  "see whether the network and firewalls lead from each to the port of the other")      \
+	F(no_datagrams, WARNING, "answers over TCP, but not over UDP",                          \
+	  "open its port for UDP, too: KeepAlives go there while TCP stalls")                   \
+	F(versions_differ, WARNING, "its replicas run programs of different versions",          \
+	  "go on with the upgrade: install the newest everywhere, and start each again")        \
+	F(backup_old, WARNING, "its last backup is older than a day",                           \
+	  "make one (lsctl backup), and see what should make them")                             \
 	F(limit_near, DEGRADED, "a limit is near",                                              \
 	  "make room, or see lsctl status --limits and lsctl cell set")                         \
 	F(disk_full, WARNING, "has no room on its disk", "make room there: it goes on by itself") \
@@ -66,6 +72,9 @@ enum severity {
 	F(key_foreign, DEGRADED, "this key belongs to another user",                            \
 	  "chown it, and replace the key if that user must not have it")                        \
 	F(directory_open, WARNING, "others have access to this data directory", "chmod 700")    \
+	F(everybody_in, WARNING, "allow_other lets every user of this machine write",           \
+	  "have another file than one with * named (setfattr -n user.ls.acl.write), or mount"   \
+	  " without allow_other")                                                               \
 	F(cell_file_unreadable, DEGRADED, "cannot be used as a cell file",                      \
 	  "copy it from another client of the cell")                                            \
 	F(cell_file_old, WARNING, "older than the cell's list of replicas", "lsctl cell refresh") \

@@ -1,8 +1,11 @@
 #include "ctl/health.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "cell/base/bytes.h"
+#include "cell/sys/clock.h"
 #include "cell/wire/condition.h"
 #include "ctl/findings.h"
 #include "ctl/output.h"
@@ -10,9 +13,10 @@
 enum {
 	NEAR_PERCENT = 90,
 	DISK_NEAR_PERCENT = 95,
-	DOWN_MS = 3000,  /* a connection that is lost is made again at once */
-	HEARD_MS = 2000, /* the master has heard of a replica that works since then */
-	CLOCK_MS = 2000, /* an answer under way makes a clock seem late by at most that much */
+	DOWN_MS = 3000,       /* a connection that is lost is made again at once */
+	HEARD_MS = 2000,      /* the master has heard of a replica that works since then */
+	CLOCK_MS = 2000,      /* an answer under way makes a clock seem late by at most that much */
+	BACKUP_S = 25 * 3600, /* one a day, which may begin within an hour */
 };
 
 static const char *const roles[] = {
@@ -282,6 +286,8 @@ add_replica(json_t *findings, const struct cell_file_replica *r, const struct an
 		return;
 	}
 	finding_add_condition(findings, replica, a->status.condition);
+	if (!a->datagrams)
+		finding_add(findings, FINDING_no_datagrams, replica);
 	if (a->status.full)
 		finding_add(findings, FINDING_disk_full, replica);
 	if (a->ahead_ms > CLOCK_MS || a->ahead_ms < -CLOCK_MS)
@@ -290,13 +296,14 @@ add_replica(json_t *findings, const struct cell_file_replica *r, const struct an
 		                   a->ahead_ms > 0 ? "ahead" : "behind");
 }
 
-static bool
-is_down(const struct answer *from, uint8_t to)
+/* The span for which `from` has had no connection to `to`, in milliseconds. */
+static int64_t
+down_ms(const struct answer *from, uint8_t to)
 {
 	for (int i = 0; from->heard && i < from->links_n; i++)
 		if (from->links[i].id == to)
-			return from->links[i].down_ms >= DOWN_MS;
-	return false;
+			return from->links[i].down_ms;
+	return -1;
 }
 
 /* Pairs of replicas that answer us and do not reach each other. */
@@ -308,13 +315,64 @@ add_links(json_t *findings, const struct cell_file *cell_file, const struct answ
 
 	for (int i = 0; i < cell_file->replicas_n; i++) {
 		for (int j = i + 1; j < cell_file->replicas_n; j++) {
+			const int64_t there = down_ms(&answers[i], r[j].id);
+			const int64_t back = down_ms(&answers[j], r[i].id);
+
 			if (!answers[i].heard || !answers[j].heard ||
-			    (!is_down(&answers[i], r[j].id) && !is_down(&answers[j], r[i].id)))
+			    (there < DOWN_MS && back < DOWN_MS))
 				continue;
 			snprintf(pair, sizeof pair, "replicas %d and %d", r[i].id, r[j].id);
-			finding_add(findings, FINDING_no_link, pair);
+			finding_add_detail(findings, FINDING_no_link, pair,
+			                   "%s from %s, for %" PRId64 " s",
+			                   there >= back ? r[j].address : r[i].address,
+			                   there >= back ? r[i].address : r[j].address,
+			                   (there >= back ? there : back) / 1000);
 		}
 	}
+}
+
+/* "1.0 of 1 and 2, 1.1 of 3". */
+static void
+add_versions(json_t *findings, const struct cell_file *cell_file, const struct answer *answers)
+{
+	struct buffer text = BUFFER(LIMIT_REPLICAS * (LIMIT_VERSION + 16));
+	int kinds = 0;
+
+	for (int i = 0; i < cell_file->replicas_n; i++) {
+		bool first = answers[i].heard;
+
+		for (int j = 0; first && j < i; j++)
+			first = !answers[j].heard ||
+			        strcmp(answers[j].version, answers[i].version) != 0;
+		if (!first)
+			continue;
+		buffer_printf(&text, "%s%s of %d", kinds++ > 0 ? ", " : "", answers[i].version,
+		              cell_file->replicas[i].id);
+		for (int j = i + 1; j < cell_file->replicas_n; j++)
+			if (answers[j].heard && strcmp(answers[j].version, answers[i].version) == 0)
+				buffer_printf(&text, " and %d", cell_file->replicas[j].id);
+	}
+	if (kinds > 1)
+		finding_add_detail(findings, FINDING_versions_differ, cell_file->name, "%.*s",
+		                   (int)buffer_view(&text).len,
+		                   (const char *)buffer_view(&text).data);
+	buffer_free(&text);
+}
+
+/* A cell that never had a backup may not need any. */
+static void
+add_backup(json_t *findings, const struct cell_file *cell_file, const struct answer *answers)
+{
+	uint64_t last = 0;
+	int64_t age;
+
+	for (int i = 0; i < cell_file->replicas_n; i++)
+		if (answers[i].heard && answers[i].status.last_backup > last)
+			last = answers[i].status.last_backup;
+	age = clock_wall_ns() / 1000000000 - (int64_t)last;
+	if (last != 0 && age > BACKUP_S)
+		finding_add_detail(findings, FINDING_backup_old, cell_file->name,
+		                   "%" PRId64 " hours", age / 3600);
 }
 
 void
@@ -351,6 +409,8 @@ findings_of(const struct cell_file *cell_file, const struct answer *answers, int
 		                   "at entry %llu",
 		                   (unsigned long long)answers[master].status.disputed);
 	add_links(findings, cell_file, answers);
+	add_versions(findings, cell_file, answers);
+	add_backup(findings, cell_file, answers);
 	for (int i = 0; i < cell_file->replicas_n; i++)
 		add_replica(findings, &cell_file->replicas[i], &answers[i]);
 	return findings;
@@ -429,6 +489,8 @@ replica_json(const struct cell_file_replica *r, const struct answer *a, const st
 	json_object_set_new(one, "applied", json_number(s->applied));
 	json_object_set_new(one, "lag", json_number(newest - s->applied));
 	json_object_set_new(one, "digest", json_string(digest));
+	json_object_set_new(one, "version", json_string(a->version));
+	json_object_set_new(one, "minor_version", json_integer(s->minor));
 	json_object_set_new(one, "longest_step_us", json_number(s->longest_step_us));
 	json_object_set_new(one, "slow_steps", json_number(s->slow_steps));
 	json_object_set_new(one, "links", links_json(a));
@@ -440,7 +502,7 @@ static void
 add_master(json_t *all, const struct cell_file *cell_file, const struct answer *answers, int master)
 {
 	const struct msg_status_reply *s = master < 0 ? NULL : &answers[master].status;
-	char since[UTC_TEXT];
+	char since[UTC_TEXT], backup[UTC_TEXT];
 
 	json_object_set_new(all, "master",
 	                    s ? json_integer(cell_file->replicas[master].id) : json_null());
@@ -449,6 +511,9 @@ add_master(json_t *all, const struct cell_file *cell_file, const struct answer *
 	utc_text(s->master_since_ns / 1000000000, since);
 	json_object_set_new(all, "master_since", since[0] ? json_string(since) : json_null());
 	json_object_set_new(all, "epoch", json_number(s->epoch));
+	utc_text((int64_t)s->last_backup, backup);
+	json_object_set_new(all, "last_backup",
+	                    s->last_backup != 0 ? json_string(backup) : json_null());
 	json_object_set_new(all, "sessions", json_number(s->sessions));
 	json_object_set_new(all, "locks_held", json_number(s->locks_held));
 	if (s->disputed != 0)
@@ -473,123 +538,4 @@ health_json(const struct cell_file *cell_file, const struct answer answers[LIMIT
 	json_object_set_new(all, "problems", findings_of(cell_file, answers, master));
 	health_add_limits(json_object_get(all, "problems"), json_object_get(all, "limits"));
 	return all;
-}
-
-/* ---- printing ---- */
-
-static bool
-is_reachable(const json_t *one)
-{
-	return json_is_true(json_object_get(one, "reachable"));
-}
-
-static void
-role_text(const json_t *one, char text[COLUMN_TEXT])
-{
-	snprintf(text, COLUMN_TEXT, "%s",
-	         is_reachable(one) ? json_text_of(one, "role") : "unreachable");
-}
-
-static void
-member_text(const json_t *one, char text[COLUMN_TEXT])
-{
-	snprintf(text, COLUMN_TEXT, "%s",
-	         json_is_true(json_object_get(one, "voter")) ? "voter" : "learner");
-}
-
-static void
-condition_text(const json_t *one, char text[COLUMN_TEXT])
-{
-	snprintf(text, COLUMN_TEXT, "%s",
-	         is_reachable(one) ? json_text_of(one, "condition") : "unreachable");
-}
-
-static void
-position_text(const json_t *one, char text[COLUMN_TEXT])
-{
-	text[0] = '\0';
-	if (is_reachable(one))
-		snprintf(text, COLUMN_TEXT, "%" JSON_INTEGER_FORMAT,
-		         json_number_of(one, "applied"));
-}
-
-static void
-lag_text(const json_t *one, char text[COLUMN_TEXT])
-{
-	text[0] = '\0';
-	if (is_reachable(one))
-		snprintf(text, COLUMN_TEXT, "%" JSON_INTEGER_FORMAT, json_number_of(one, "lag"));
-}
-
-/* The master may know more of a replica that cannot be reached. */
-static void
-known_position_text(const json_t *one, char text[COLUMN_TEXT])
-{
-	text[0] = '\0';
-	if (is_reachable(one) || json_object_get(one, "heard_ms") != NULL)
-		snprintf(text, COLUMN_TEXT, "%" JSON_INTEGER_FORMAT,
-		         json_number_of(one, "applied"));
-}
-
-static void
-known_lag_text(const json_t *one, char text[COLUMN_TEXT])
-{
-	lag_text(one, text);
-	if (!is_reachable(one) && json_object_get(one, "heard_ms") != NULL)
-		snprintf(text, COLUMN_TEXT, "heard %" JSON_INTEGER_FORMAT " s ago",
-		         json_number_of(one, "heard_ms") / 1000);
-}
-
-static void
-trouble_text(const json_t *one, char text[COLUMN_TEXT])
-{
-	const char *condition = json_text_of(one, "condition");
-	const bool votes = !is_reachable(one) || strcmp(condition, "voting") == 0;
-
-	snprintf(text, COLUMN_TEXT, "%s%s%s", votes ? "" : condition, votes ? "" : " ",
-	         json_is_true(json_object_get(one, "disk_full")) ? "disk full" : "");
-	text[strlen(text) - (text[0] != '\0' && text[strlen(text) - 1] == ' ')] = '\0';
-}
-
-static void
-master_text(const json_t *one, char text[COLUMN_TEXT])
-{
-	snprintf(text, COLUMN_TEXT, "%s",
-	         strcmp(json_text_of(one, "role"), "master") == 0 ? "master" : "");
-}
-
-void
-health_print(const json_t *health)
-{
-	static const struct column columns[] = {
-	    {"replica", -8, "id", NULL},
-	    {"address", -24, "address", NULL},
-	    {"role", -12, NULL, role_text},
-	    {"position", 10, NULL, position_text},
-	    {"lag", 6, NULL, lag_text},
-	    {"", -1, NULL, trouble_text},
-	    {0},
-	};
-
-	putchar('\n');
-	table_print(json_object_get(health, "replicas"), columns);
-}
-
-void
-health_print_members(const json_t *health)
-{
-	static const struct column columns[] = {
-	    {"replica", -8, "id", NULL},
-	    {"address", -24, "address", NULL},
-	    {"role", -8, NULL, member_text},
-	    {"condition", -12, NULL, condition_text},
-	    {"position", 10, NULL, known_position_text},
-	    {"lag", 6, NULL, known_lag_text},
-	    {"", -1, NULL, master_text},
-	    {0},
-	};
-
-	table_print(json_object_get(health, "replicas"), columns);
-	findings_print(json_object_get(health, "problems"), SEVERITY_WARNING, "problem     ",
-	               false);
 }

@@ -13,12 +13,6 @@ json_t *health_json(const struct cell_file *cell_file, const struct answer answe
 
 /* Appends a finding for each limit of the array that is near. */
 void health_add_limits(json_t *findings, const json_t *limits);
-/* Prints the replicas of such an object as a table. */
-void health_print(const json_t *health);
-/* Prints the same with the replicas as members, and the problems: which of them vote, and why the
- * others do not. */
-void health_print_members(const json_t *health);
-
 /* ---- limits: an array of objects, each with the limit's name, whose it is, its unit, what is used
  * of it and how much there may be ---- */
 

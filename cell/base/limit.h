@@ -15,6 +15,7 @@ enum {
 	LIMIT_LIMITS = 64,     /* rows of a status that tell how near limits are */
 	CELL_ID = 16, /* bytes of the random number that identifies a cell, fixed at its creation */
 	LIMIT_PRINCIPAL = 64, /* bytes of a principal's name */
+	LIMIT_VERSION = 64,   /* bytes of a program's version */
 	LIMIT_HOST = 255,     /* bytes of the host name in a CreateSession */
 	LIMIT_CHECK = 16,     /* bytes of a handle's check digits */
 	LIMIT_NONCE = 16,     /* bytes of the random number that identifies a CreateSession */

@@ -39,8 +39,9 @@ struct suffix {
 
 /* The greatest factor of a unit comes first: setting_print takes the first that divides. */
 static const struct suffix suffixes[] = {
-    {"ms", "m", 60000},      {"ms", "s", 1000},       {"ms", "ms", 1},  {"bytes", "G", 1 << 30},
-    {"bytes", "M", 1 << 20}, {"bytes", "K", 1 << 10}, {"bytes", "", 1}, {"count", "", 1},
+    {"ms", "m", 60000},      {"ms", "s", 1000},       {"ms", "ms", 1},
+    {"bytes", "G", 1 << 30}, {"bytes", "M", 1 << 20}, {"bytes", "K", 1 << 10},
+    {"bytes", "", 1},        {"count", "", 1},        {"s", "", 1},
 };
 
 bool

@@ -9,11 +9,11 @@
 #include "cell/base/mono.h"
 
 /* S(code, name, unit, kind, lowest, highest, default). Codes are on the wire and in the log: they
- * keep their numbers. Units: ms, count, bytes. A PROMISE is a lease length that the master promises
- * to clients: after it was lowered, a new master still reckons with the old length until every
- * lease promised with it has ended. One that is OWN to the cell is set by the master, by nobody
- * else, and only grows: minor_version is the version in which the log is written, and which every
- * member understands. */
+ * keep their numbers. Units: ms, s, count, bytes. A PROMISE is a lease length that the master
+ * promises to clients: after it was lowered, a new master still reckons with the old length until
+ * every lease promised with it has ended. One that is OWN to the cell is set by the master, by
+ * nobody else, and only grows: minor_version is the version in which the log is written, and which
+ * every member understands, last_backup the time of day when a backup was last made (0: never). */
 #define SETTINGS(S)                                                                    \
 	S(1, session_lease, ms, PROMISE, 1000, 60000, 12000) /* Chubby, section 2.8 */ \
 	S(2, cache_lease, ms, PROMISE, 1000, 60000, 5000)                              \
@@ -23,7 +23,8 @@
 	S(6, quota_nodes, count, PLAIN, 1, 1ull << 32, 1000000)                        \
 	S(7, quota_bytes, bytes, PLAIN, 1, 1ull << 40, 1 << 30)                        \
 	S(8, minor_version, count, OWN, 0, UINT16_MAX, 0)                              \
-	S(9, grace, ms, PLAIN, 1000, 86400000, 45000) /* Chubby, section 2.8 */
+	S(9, grace, ms, PLAIN, 1000, 86400000, 45000) /* Chubby, section 2.8 */        \
+	S(10, last_backup, s, OWN, 0, UINT32_MAX, 0)
 
 enum setting {
 #define X(code, name, unit, kind, lowest, highest, standard) SETTING_##name = code,

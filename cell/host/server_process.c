@@ -236,6 +236,7 @@ server_process_start(struct server_process *p, uv_loop_t *loop, char *why, size_
 	        .tree = p->tree,
 	        .recovered = &p->recovered,
 	        .minor = WIRE_MINOR,
+	        .version = bytes_of(PACKAGE_VERSION),
 	        .clients_max = clients_max,
 	        .debug = log_prints(LEVEL_DEBUG),
 	    },

@@ -8,11 +8,13 @@
  *   TRANSFER              answered when this replica is no longer master
  *   DESTROY_SESSION       answered when the session has ended
  *   SET                   answered when the setting is in force at the master
+ *   BACKED_UP             likewise, when its time is noted, by the clock of the master
  *   ROTATE_KEY            answered when the new signing key is in force
  *   ADD, REMOVE_PRINCIPAL answered when the principal is there, or gone; the sessions of one that
  *                         is gone end after that; with `purge` when no ACL file names it, too
  *   RECOVER_PRINCIPAL     likewise, when the principal has the key; by the holder of a member's
  *                         key, which may do nothing else */
+#include <stdio.h>
 #include <stdlib.h>
 #include "cell/base/memory.h"
 #include "cell/base/must.h"
@@ -53,9 +55,48 @@ forget(struct replica *r, struct admin_request *o)
 	free(o);
 }
 
+/* A line of the log: the principal, its command, the object, and what came of it. */
+static void
+audit(const struct replica *r, const struct admin_request *o, enum rc rc, const char *why)
+{
+	static const char *const commands[] = {
+	    [OPERATION_ADD_REPLICA] = "replica add",
+	    [OPERATION_REMOVE_REPLICA] = "replica remove",
+	    [OPERATION_TRANSFER] = "master transfer",
+	    [OPERATION_DESTROY_SESSION] = "session destroy",
+	    [OPERATION_SET] = "cell set",
+	    [OPERATION_ADD_PRINCIPAL] = "principal add",
+	    [OPERATION_REMOVE_PRINCIPAL] = "principal remove",
+	    [OPERATION_RECOVER_PRINCIPAL] = "principal recover",
+	    [OPERATION_ROTATE_KEY] = "cell rotate-key",
+	    [OPERATION_BACKED_UP] = "backup",
+	};
+	const bool known = o->asked.what < sizeof commands / sizeof commands[0];
+	const char *command = known ? commands[o->asked.what] : NULL;
+	const struct bytes object = o->asked.address.len > 0 ? o->asked.address : o->asked.name;
+	struct buffer line = BUFFER(LIMIT_FRAME);
+
+	buffer_printf(&line, "operator %s: %s",
+	              o->principal[0] != '\0' ? o->principal : "on a replica's host",
+	              command != NULL ? command : "?");
+	if (object.len > 0)
+		buffer_printf(&line, " %.*s", (int)object.len, (const char *)object.data);
+	if (object.len == 0 && o->asked.id != 0)
+		buffer_printf(&line, " %llu", (unsigned long long)o->asked.id);
+	if (o->asked.what == OPERATION_SET)
+		buffer_printf(&line, " %llu", (unsigned long long)o->asked.value);
+	NOTICE(r->config.trace, "%.*s: %s%s", (int)buffer_view(&line).len,
+	       (const char *)buffer_view(&line).data, rc == RC_OK ? "done" : "refused: ",
+	       rc == RC_OK      ? ""
+	       : why[0] != '\0' ? why
+	                        : rc_text(rc));
+	buffer_free(&line);
+}
+
 static void
 conclude(struct replica *r, struct admin_request *o, enum rc rc, uint64_t id, const char *why)
 {
+	audit(r, o, rc, why);
 	answer(r, o->conn, rc, id, why);
 	forget(r, o);
 }
@@ -133,15 +174,21 @@ static void
 admin_setting(struct replica *r, struct admin_request *o)
 {
 	const struct bytes name = o->asked.name;
-	const uint8_t code = setting_named((const char *)name.data, name.len);
-	struct op op = {.code = OP_set_setting, .set_setting = {code, o->asked.value}};
+	const bool backup = o->asked.what == OPERATION_BACKED_UP;
+	const uint8_t code =
+	    backup ? SETTING_last_backup : setting_named((const char *)name.data, name.len);
+	struct op op = {.code = OP_set_setting};
 	char why[LIMIT_WHY];
 
-	if (tree_setting_refused(r->tree, code, o->asked.value, why, sizeof why)) {
+	if (backup && o->asked.value == 0)
+		o->asked.value = (uint64_t)(r->wall_ns / 1000000000);
+	op.set_setting = (struct op_set_setting){code, o->asked.value};
+	if (!backup && tree_setting_refused(r->tree, code, o->asked.value, why, sizeof why)) {
 		conclude(r, o, RC_RANGE, 0, why);
 		return;
 	}
-	if (tree_setting(r->tree, code) == o->asked.value) {
+	if (tree_setting(r->tree, code) == o->asked.value ||
+	    (backup && tree_setting(r->tree, code) > o->asked.value)) {
 		conclude(r, o, RC_OK, 0, "");
 		return;
 	}
@@ -225,6 +272,7 @@ conclude_principal(struct replica *r, struct admin_request *o)
 		must(!files.failed);
 		done.naming.packed = buffer_view(&files);
 	}
+	audit(r, o, RC_OK, "");
 	send_answer(r, o->conn, &done);
 	buffer_free(&files);
 	forget(r, o);
@@ -300,10 +348,14 @@ static void
 decide(struct replica *r, struct admin_request *o)
 {
 	struct tree_principal principal;
+	const bool known = master_principal(r->master, o->conn, &principal);
 
+	if (known)
+		snprintf(o->principal, sizeof o->principal, "%.*s", (int)principal.name.len,
+		         (const char *)principal.name.data);
 	if (decide_recovery(r, o))
 		return;
-	if (!master_principal(r->master, o->conn, &principal)) {
+	if (!known) {
 		R_TRACE(
 		    r,
 		    "operator is not answered: its connection is closed, or its principal removed");
@@ -326,6 +378,7 @@ decide(struct replica *r, struct admin_request *o)
 		admin_session(r, o);
 		return;
 	case OPERATION_SET:
+	case OPERATION_BACKED_UP:
 		admin_setting(r, o);
 		return;
 	case OPERATION_ADD_PRINCIPAL:
@@ -473,6 +526,7 @@ decide_again(struct replica *r)
 
 	TAILQ_FOREACH(o, &r->admin.requests, entry)
 		o->under_way &= o->asked.what != OPERATION_SET &&
+		                o->asked.what != OPERATION_BACKED_UP &&
 		                o->asked.what != OPERATION_ADD_PRINCIPAL &&
 		                o->asked.what != OPERATION_REMOVE_PRINCIPAL &&
 		                o->asked.what != OPERATION_RECOVER_PRINCIPAL;

@@ -22,6 +22,7 @@ struct replica_config {
 	bool closed;              /* a new cell's root is its administrators' alone */
 	struct settings settings; /* of a new cell, and until the first epoch; 0: the default */
 	uint64_t digest_every; /* entries between two digests of the state; 0: DIVERGENCE_EVERY */
+	struct bytes version;  /* of the program, for people; the caller's */
 	struct trace *trace;   /* the caller's sink of verdicts, also of paxos and master; NULL:
 	                        * none */
 };

@@ -179,6 +179,9 @@ r_status_answer(struct replica *r, uint64_t conn)
 	            .longest_step_us = r->times.longest_us,
 	            .slow_steps = r->times.slow,
 	            .wall_ns = r->wall_ns,
+	            .version = r->config.version,
+	            .minor = r->config.paxos.minor,
+	            .last_backup = tree_setting(r->tree, SETTING_last_backup),
 	        },
 	};
 	uint32_t n = 0;

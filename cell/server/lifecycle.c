@@ -60,6 +60,7 @@ start_replica(struct server *s)
 	config.settings = cell_file->settings;
 	config.digest_every = s->config.digest_every;
 	config.paxos.minor = s->config.minor;
+	config.version = s->config.version;
 	config.paxos.drift_permille = DRIFT_PERMILLE;
 	config.paxos.log_entries = s->config.log_entries;
 	config.paxos.batch_entries = s->config.batch_entries;

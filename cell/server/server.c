@@ -513,6 +513,16 @@ server_frame(struct server *s, uint64_t conn, struct bytes frame)
 	gateway_frame(s->gateway, conn, frame);
 }
 
+/* A KeepAlive of no session asks only whether datagrams get through. */
+static bool
+is_probe(struct bytes frame)
+{
+	struct message m;
+
+	return wire_get_frame(frame, &m) == RC_OK && m.code == MSG_keepalive &&
+	       m.keepalive.session == 0;
+}
+
 /* It is processed at once, like a KeepAlive on the connection; those beyond what a client has
  * reason to send are lost, as datagrams may be. */
 void
@@ -520,6 +530,10 @@ server_datagram(struct server *s, uint64_t conn, struct bytes frame)
 {
 	if (!inbox_keepalive(&s->inbox, conn | GATEWAY_CONN, now_of(s), true))
 		return;
+	if (is_probe(frame)) {
+		gateway_send_datagram(s->gateway, conn | GATEWAY_CONN, frame);
+		return;
+	}
 	server_step(s, (struct replica_event){.kind = REPLICA_DATAGRAM,
 	                                      .conn = conn | GATEWAY_CONN,
 	                                      .frame = frame});

@@ -36,6 +36,7 @@ struct server_config {
 	size_t clients_max; /* number of clients over the network at a time */
 	struct server_limits limits;
 	uint32_t minor;                     /* version of wire and log that it speaks: WIRE_MINOR */
+	struct bytes version;               /* of the program, for people */
 	uint64_t log_entries, digest_every; /* as in px_config and replica_config; 0: the default */
 	uint32_t batch_entries;             /* as in px_config */
 	bool debug; /* logs the verdicts of the replica, at the level LEVEL_DEBUG */

@@ -49,6 +49,7 @@ line_parse(char *line, struct mountinfo *info)
 		return false;
 	info->id = atoi(fields[0]);
 	info->user = user ? atol(user + strlen("user_id=")) : -1;
+	info->others = tail && strstr(tail, "allow_other");
 	unescape(fields[3]);
 	info->whole = !strcmp(fields[3], "/");
 	snprintf(info->root, sizeof info->root, "%s", fields[3]);

@@ -15,7 +15,8 @@ struct mountinfo {
 	char path[PATH_MAX]; /* of the mount point */
 	char type[64];       /* "fuse.lsfs" */
 	char source[PATH_MAX];
-	long user; /* of a FUSE mount: uid of the mounting user; -1: not given */
+	long user;   /* of a FUSE mount: uid of the mounting user; -1: not given */
+	bool others; /* with allow_other */
 };
 
 /* The type of lsfs mounts in the table. */

@@ -129,6 +129,10 @@ load_setting(struct tree *t, const struct row *row)
 	const struct setting_info *info = setting_info(NUMBER(settings, setting));
 	const uint64_t code = NUMBER(settings, setting);
 
+	/* Written by a later program: the replica applies nothing, and says why. The rows come in
+	 * the order of their codes. */
+	if (code >= SETTING_CODES && t->settings.in_force.value[SETTING_minor_version] > WIRE_MINOR)
+		return RC_OK;
 	if (info == NULL || !bytes_equal(BYTES(settings, name), bytes_of(info->name)) ||
 	    NUMBER(settings, longest) > info->highest)
 		return RC_CORRUPT;

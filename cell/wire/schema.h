@@ -474,7 +474,8 @@ enum { WIRE_MINOR = 0 };
 	F(u64, disputed, 0)       /* from the master: an entry where states differ; 0: none */    \
 	F(list, progress, progress) /* from the master: of all members */                         \
 	F(list, links, peer_link)                                                                 \
-	F(list, limits, limit_row) F(i64, wall_ns, 0) /* those of the cell as of `applied`; now */
+	F(list, limits, limit_row) F(i64, wall_ns, 0) /* those of the cell as of `applied`; now */ \
+	F(text, version, LIMIT_VERSION) F(u32, minor, 0) F(u64, last_backup, 0) /* in s; 0: never */
 #define WIRE_msg_members_request(F) /* asked of any replica, without a session */
 #define WIRE_msg_members(F) /* also sent without a request, when the list has changed */     \
 	F(u64, version, 0) F(list, members, member)
@@ -485,7 +486,7 @@ enum { WIRE_MINOR = 0 };
 	F(bytes, key, 32)               /* the new one of the replica or principal */             \
 	F(u8, keep_delay, 0)            /* DESTROY_SESSION: 1: its locks keep their delays */     \
 	F(text, name, LIMIT_NAME)       /* of the setting or principal */                         \
-	F(u64, value, 0)                /* SET */                                                 \
+	F(u64, value, 0)                /* SET */                                             \
 	F(u8, purge, 0)                 /* REMOVE_PRINCIPAL: 1: ACL files lose the name, too */
 #define WIRE_msg_operated(F)                                                                  \
 	F(u8, rc, 0)                                                                              \

@@ -54,6 +54,7 @@ enum operation {
 	OPERATION_REMOVE_PRINCIPAL = 7,
 	OPERATION_RECOVER_PRINCIPAL = 8, /* on a connection with the key of a replica */
 	OPERATION_ROTATE_KEY = 9,
+	OPERATION_BACKED_UP = 10, /* a backup was made and verified */
 };
 enum session_end { SESSION_CLOSED = 1, SESSION_EXPIRED = 2, SESSION_DESTROYED = 3 };
 

@@ -16,6 +16,7 @@
 #include "cell/sys/log.h"
 #include "cell/store/salvage.h"
 #include "ctl/ask.h"
+#include "ctl/cell_admin.h"
 #include "ctl/cell.h"
 #include "ctl/fetch.h"
 #include "ctl/output.h"
@@ -31,6 +32,7 @@ struct backup {
 	char work[PATH_MAX];  /* a directory beside FILE */
 	char state[PATH_MAX]; /* the copy in it */
 	uint64_t applied, nodes, size;
+	bool has_master; /* which is told of the backup */
 };
 
 static bool
@@ -101,6 +103,7 @@ fetch_from_any(struct backup *b, const struct noise_pair *key)
 	if (!ask_replicas(&b->cell_file, key, answers))
 		return false;
 	master = answers_master(answers, b->cell_file.replicas_n);
+	b->has_master = master >= 0;
 	f.sources_n = candidates(answers, b->cell_file.replicas_n, order);
 	for (int i = 0; i < f.sources_n; i++)
 		f.sources[i] = (struct fetch_source){
@@ -222,6 +225,16 @@ make(struct backup *b)
 	return ok;
 }
 
+/* So that a cell without one for a day is found. */
+static void
+tell_master(const struct backup *b)
+{
+	const struct msg_operate what = {.what = OPERATION_BACKED_UP};
+
+	if (b->has_master && cell_admin_run(b->ctl, &what) != CTL_OK)
+		log_warn("%s: the cell could not be told of this backup", b->file);
+}
+
 static void
 print_result(const struct backup *b)
 {
@@ -255,6 +268,7 @@ run(const struct ctl *ctl, int argc, char **argv)
 	b.file = argv[0];
 	if (!cell_find(ctl, b.conf_path, &b.cell_file) || !make(&b))
 		return CTL_FAILED;
+	tell_master(&b);
 	print_result(&b);
 	return CTL_OK;
 }

@@ -19,6 +19,7 @@
 #include "ctl/cell_admin.h"
 #include "ctl/cell.h"
 #include "ctl/output.h"
+#include "ctl/replica_table.h"
 
 enum { PATIENCE_S = 10, ASK_EVERY_MS = 50 };
 
@@ -41,7 +42,7 @@ run_list(const struct ctl *ctl, int argc, char **argv)
 	if (ctl->json)
 		json_text_print(json_object_get(health, "replicas"));
 	else
-		health_print_members(health);
+		replica_table_print_members(health);
 	json_decref(health);
 	return answers_master(answers, o.cell_file.replicas_n) >= 0 ? CTL_OK : CTL_FAILED;
 }

@@ -3,6 +3,9 @@
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/loopback.sh"
 
+# Where it looks for data directories, too.
+mkdir -p /var/lib/lsfs && mount -t tmpfs apart /var/lib/lsfs || exit 1
+
 doctor() { limit 30 "$LSCTL" doctor "$@"; }
 
 # finds TEXT [ARGUMENT...]: this is all that it finds, up to what to do about it.
@@ -11,6 +14,9 @@ finds() {
 	shift
 	is "$(exits 1 doctor "$@" | sed -n "s|^lsctl: \(.*\): [^:]*\$|\1|p")" "$text"
 }
+
+# mount_at DIRECTORY OPTIONS
+mount_at() { limit 20 "$LSFS" -o "key=$cell/admin.key,$2" "$cell/dc1.conf" "$1"; }
 
 # well [ARGUMENT...]
 well() { is "$(doctor "$@" 2>&1)" "nothing found"; }
@@ -184,6 +190,51 @@ case_the_key_of_the_mount() {
 	is "$(exits 1 "$LSCTL" status --check "$work/apart/mnt")" \
 		"degraded: $work/apart/mine: this key belongs to another user: its id is 4711"
 	limit 10 umount "$work/apart/mnt"
+}
+
+case_udp_is_blocked() {
+	nft add table inet blocked
+	nft add chain inet blocked input '{ type filter hook input priority 0; }'
+	nft add rule inet blocked input meta l4proto udp drop
+	doctor > "$work/out" || :
+	is "$(sed -n 's/^lsctl: replica \([0-9]*\) .*: \(answers[^:]*\): .*/\1 \2/p' "$work/out" |
+		sort -u | xargs)" "$(for i in 1 2 3; do echo $i answers over TCP, but not over UDP
+		done | xargs)"
+	nft delete table inet blocked
+	well
+}
+
+# A day and two hours later, for lsctl.
+case_no_backup_for_a_day() {
+	cell_ctl backup "$work/backup" > "$work/out"
+	cell_ctl status --json | grep -q '"last_backup": "20'
+	well
+	python3 -c 'import struct, sys
+sys.stdout.buffer.write(struct.pack("=qq", 0, 26 * 3600 * 10**9))' > "$work/clock"
+	# ours stands before the sanitizer's
+	ASAN_OPTIONS=${ASAN_OPTIONS:-}:verify_asan_link_order=0 CLOCK_SHIM=$work/clock \
+		LD_PRELOAD=$TOOLS/clock_shim.so doctor > "$work/out" || :
+	grep -q '^lsctl: dc1: its last backup is older than a day: 26 hours: make one' "$work/out"
+}
+
+case_everybody_on_the_machine() {
+	mkdir "$work/open"
+	mount_at "$work/open" allow_other
+	finds "$work/open: allow_other lets every user of this machine write: by acl/everyone" \
+		"$work/open"
+	setfattr -n user.ls.acl.write -v admin "$m"
+	well "$work/open"
+	setfattr -n user.ls.acl.write -v everyone "$m"
+	limit 10 umount "$work/open"
+}
+
+# Where the packages have them.
+case_a_data_directory_of_this_machine() {
+	cp -r "$cell/1" /var/lib/lsfs/dc1
+	chmod 750 /var/lib/lsfs/dc1
+	finds "/var/lib/lsfs/dc1: others have access to this data directory: mode 0750"
+	rm -r /var/lib/lsfs/dc1
+	well
 }
 
 # In place of the mount, a lock is a lock of this machine.

@@ -42,7 +42,9 @@ case_status() {
 		"[$(told 's["master"]')]"
 	is "$(told 's["replicas"][0]["chosen"] >= s["replicas"][0]["applied"] > 0')" True
 	told 's["master_since"]' | grep -qE "^$(date -u +%Y)-..-..T..:..:..Z$"
-	is "$(status | grep -cE '^[123] +127.0.0.1:[0-9]+ +(master|follower) +[0-9]+ +[0-9]+$')" 3
+	status > "$work/table"
+	is "$(grep -cE '^[123] +127.0.0.1:[0-9]+ +(master|follower)( +[0-9.]+){3} *$' \
+		"$work/table")" 3
 	exec 9<> "$m/f"
 	flock 9
 	status --json > "$work/status"

@@ -28,6 +28,7 @@ sound(void)
 	for (int i = 0; i < 3; i++)
 		c.answers[i] = (struct answer){
 		    .heard = true,
+		    .datagrams = true,
 		    .status = {.self = members.replicas[i].id, .master = 1},
 		};
 	c.answers[0].status.role = REPLICA_MASTER;
@@ -140,6 +141,48 @@ TEST(test_a_limit)
 	c.answers[0].limits[0] =
 	    (struct answer_limit){"sessions", "count", LIMIT_OF_CELL, 95, 100, ""};
 	expect(&c, "the cell: a limit is near: sessions, 95 of 100 count|");
+}
+
+TEST(test_a_disk_that_is_nearly_full)
+{
+	struct cell c = sound();
+
+	c.answers[1].limits_n = 1;
+	c.answers[1].limits[0] =
+	    (struct answer_limit){"disk", "bytes", LIMIT_OF_REPLICA, 98, 100, ""};
+	expect(&c, "replica 2: a limit is near: disk, 98 of 100 bytes|");
+}
+
+/* Each end tells how long it has lacked the other: the one that has for longer is right. */
+TEST(test_a_link)
+{
+	struct cell c = sound();
+
+	c.answers[1].links_n = c.answers[2].links_n = 1;
+	c.answers[1].links[0] = (struct answer_link){5, 12000};
+	c.answers[2].links[0] = (struct answer_link){2, -1};
+	expect(&c, "replicas 2 and 5: do not reach each other, and the next failure may stop the "
+	           "cell: c:1 from b:1, for 12 s|");
+}
+
+TEST(test_datagrams)
+{
+	struct cell c = sound();
+
+	c.answers[2].datagrams = false;
+	expect(&c, "replica 5 (c:1): answers over TCP, but not over UDP|");
+}
+
+TEST(test_versions)
+{
+	struct cell c = sound();
+
+	for (int i = 0; i < 3; i++)
+		snprintf(c.answers[i].version, sizeof c.answers[i].version, "1.0");
+	expect(&c, "");
+	snprintf(c.answers[1].version, sizeof c.answers[1].version, "1.1");
+	expect(&c, "dc1: its replicas run programs of different versions: 1.0 of 1 and 5, 1.1 of "
+	           "2|");
 }
 
 /* ---- keys ---- */

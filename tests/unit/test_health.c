@@ -18,6 +18,7 @@ saying(uint8_t self, enum replica_role role, uint8_t master)
 {
 	return (struct answer){
 	    .heard = true,
+	    .datagrams = true,
 	    .status = {.self = self, .role = role, .master = master},
 	};
 }

@@ -6,6 +6,7 @@
 #include "ctl/findings.h"
 #include "ctl/health.h"
 #include "ctl/output.h"
+#include "ctl/replica_table.h"
 #include "ctl/lock_list.h"
 #include "ctl/session_list.h"
 
@@ -94,8 +95,8 @@ TEST(test_backups_and_replicas)
 
 	assert_non_null(health);
 	json_incref(health);
-	expect_lines(health_print, health, 4);
-	expect_lines(health_print_members, health, 3);
+	expect_lines(replica_table_print, health, 8);
+	expect_lines(replica_table_print_members, health, 3);
 }
 
 TEST(test_json)

@@ -23,6 +23,7 @@ cell_of(int n)
 		                                                .address = "a:1"};
 		c.answers[i] = (struct answer){
 		    .heard = true,
+		    .datagrams = true,
 		    .status = {.self = (uint8_t)(i + 1),
 		               .role = i == 0 ? REPLICA_MASTER : REPLICA_FOLLOWER,
 		               .master = 1},
@@ -164,7 +165,8 @@ TEST(test_followers_that_do_not_reach_each_other)
 	expect(&c, NOTHING, NULL);
 	c.answers[1].links[0].down_ms = 3000;
 	expect(&c, SEVERITY_DEGRADED,
-	       "replicas 2 and 3: do not reach each other: the next failure may stop the cell");
+	       "replicas 2 and 3: do not reach each other, and the next failure may stop the cell: "
+	       "a:1 from a:1, for 3 s");
 	lose(&c, 3); /* it is not reached by anybody */
 	expect(&c, SEVERITY_DEGRADED,
 	       "dc1: one more failure would stop it: 2 of 3 replicas work, and 2 are needed");
