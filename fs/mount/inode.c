@@ -137,24 +137,12 @@ inode_die(struct mount *m, struct inode *i, bool here)
 	inode_put(m, i);
 }
 
-bool
-inode_has_name(struct mount *m, uint64_t parent, struct bytes name)
-{
-	struct inode *i;
-
-	RB_FOREACH(i, inode_numbers, &m->inodes)
-		if (i->nlookup > 0 && i->parent == parent && bytes_equal(i->name, name))
-			return true;
-	return false;
-}
-
 void
 inode_named(struct inode *i, uint64_t parent, struct bytes name)
 {
-	if (i->parent != 0)
-		return;
+	if (i->parent == 0)
+		i->name = bytes_copy(name);
 	i->parent = parent;
-	i->name = bytes_copy(name);
 }
 
 /* The kernel forgets no directory before it has forgotten what is in it. */

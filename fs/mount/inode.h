@@ -59,9 +59,8 @@ void inode_forget(struct mount *m, uint64_t ino, uint64_t count);
 struct inode *inode_learn(struct mount *m, const struct attr *attr, uint64_t index);
 /* The node is gone, by a call of this mount (here) or another one; its locks are lost. */
 void inode_die(struct mount *m, struct inode *i, bool here);
-/* True if the kernel may remember a node of this name in the directory. Looks at all inodes. */
-bool inode_has_name(struct mount *m, uint64_t parent, struct bytes name);
-/* A name was found to lead to the inode. */
+/* A name was found to lead to the inode. It keeps its name, and may be found again by the number of
+ * a directory that is dead. */
 void inode_named(struct inode *i, uint64_t parent, struct bytes name);
 /* Appends the inode's path, which is the last one of a dead node; false: it is not known. */
 bool inode_path(struct mount *m, uint64_t ino, struct buffer *path);

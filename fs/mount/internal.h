@@ -210,6 +210,7 @@ struct mount {
 	struct versions versions;
 	struct mount_locks locks;
 	struct stale_walks stale;
+	uint64_t stand_ins; /* dead nodes in the place of directories, so far */
 	struct event_streams streams;
 	struct kernel_cache kernel_cache;
 	struct metrics metrics;

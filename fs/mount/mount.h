@@ -51,6 +51,8 @@ void mount_free(struct mount *m);
 #define MOUNT_INO_LOCKS (MOUNT_INO_VIRTUAL | 4)
 #define MOUNT_INO_EVENTS (MOUNT_INO_VIRTUAL | 5)
 #define MOUNT_INO_METRICS (MOUNT_INO_VIRTUAL | 6)
+/* And except for dead nodes that stand in for directories: the cell gives no such numbers. */
+#define MOUNT_INO_STAND_IN (1ull << 62)
 
 enum mount_event_kind {
 	/* from the kernel, with the fields used; all but FORGET and INTERRUPT are answered */

@@ -53,7 +53,23 @@ name_entry(struct mount *m, struct call *c, const struct attr *attr, uint64_t in
 
 static void lookup_next(struct mount *m, struct call *c, uint64_t directory);
 
-/* Found, or not to be found out: the kernel has to walk the path anew. */
+/* The kernel has one name for a directory. It would move it below the dead one, or fail with ESTALE
+ * where it cannot do so at once. So a dead node stands in for a directory: a call that makes a node
+ * finds that the name is taken, any other call comes to a dead node. */
+static void
+anew_entry(struct mount *m, struct call *c, struct attr attr, uint64_t index)
+{
+	struct inode *i;
+
+	if (attr.kind == NODE_DIRECTORY)
+		attr.node = MOUNT_INO_STAND_IN | ++m->stand_ins;
+	if (attr.kind == NODE_DIRECTORY && (i = inode_learn(m, &attr, index))) {
+		i->dead = true;
+		i->named_until = c->inode->named_until;
+	}
+	name_entry(m, c, &attr, index, 0);
+}
+
 static void
 next_heard(struct mount *m, struct call *c, const struct client_answer *a)
 {
@@ -61,10 +77,10 @@ next_heard(struct mount *m, struct call *c, const struct client_answer *a)
 
 	if (error == 0 && !c->answered && c->walked < c->text.len)
 		lookup_next(m, c, a->result.attr.attr.node);
-	else if (error == 0 || error == ESTALE || error == ENOTDIR)
-		call_status(m, c, stale_path(m, c));
+	else if (error == 0)
+		anew_entry(m, c, a->result.attr.attr, a->index);
 	else
-		call_status(m, c, error);
+		call_status(m, c, error == ESTALE ? ENOENT : error);
 }
 
 /* Looks up the next name of the path in c->text. */
@@ -80,23 +96,30 @@ lookup_next(struct mount *m, struct call *c, uint64_t directory)
 	call_ask(m, c, &op, next_heard);
 }
 
-/* The directory is dead, and its path may lead to another one, which the kernel has to look up. But
- * in some calls it does not (mkdir(2), mknod(2)), and passes ESTALE on. So the path is looked up
- * here: if there is no such name at its end, that is the answer. */
+/* The directory is dead, and its path may lead to another one. ESTALE would make the kernel look
+ * the path up, but not in the calls that make a node: mkdir(2), mknod(2), symlink(2) and link(2)
+ * pass it on. So the path is looked up here, and what is at its end is the answer. Once the kernel
+ * has forgotten the name of the directory, the caller works in it, or came by when it still was
+ * there. */
 static void
 lookup_anew(struct mount *m, struct call *c)
 {
 	struct buffer path = BUFFER(LIMIT_FRAME);
-	const bool known = inode_path(m, c->event.ino, &path);
+	struct inode *i = inode_find(m, c->event.ino);
 
+	if (c->answered || i == NULL || !kernel_cache_named(m, i) ||
+	    !inode_path(m, c->event.ino, &path)) {
+		buffer_free(&path);
+		call_status(m, c, ENOENT);
+		return;
+	}
 	buffer_put_u8(&path, '/');
 	buffer_put_bytes(&path, c->event.name);
 	must(!path.failed);
 	c->text = buffer_take(&path);
-	if (known && !c->answered)
-		lookup_next(m, c, NODE_ROOT);
-	else
-		call_status(m, c, stale_path(m, c));
+	c->inode = i;
+	i->refs++;
+	lookup_next(m, c, NODE_ROOT);
 }
 
 static void

@@ -35,23 +35,13 @@ found_since(struct mount *m, const struct stale_walk *w, uint64_t ino)
 	return i != NULL && i->found > w->began;
 }
 
-/* A walk may begin in a dead directory, the caller's own: no other name leads to anything then. And
- * a name that was said to be absent from a dead directory may be about to be made there. */
+/* A walk may begin in a dead directory, the caller's own, where a name is looked up, and absent,
+ * before a node is made. */
 static bool
 is_second(struct mount *m, const struct stale_walk *w, const struct mount_event *e)
 {
-	if (e->ino == w->dead && (e->kind == MOUNT_LOOKUP || e->ino == w->absent_in))
-		return true;
-	return found_since(m, w, e->ino) ||
+	return (e->ino == w->dead && e->ino == w->absent_in) || found_since(m, w, e->ino) ||
 	       (e->kind == MOUNT_RENAME && found_since(m, w, e->new_ino));
-}
-
-/* The directory of a name that is not looked up again when it is said to be absent: the kernel
- * looks it up a second time, once, only if it has remembered a node of that name. 0: it may. */
-static uint64_t
-absent_for_good(struct mount *m, const struct stale_walk *w, const struct mount_event *e)
-{
-	return w->absent_in != 0 || !inode_has_name(m, e->ino, e->name) ? e->ino : 0;
 }
 
 int
@@ -59,18 +49,15 @@ stale_path(struct mount *m, const struct call *c)
 {
 	struct stale_walk *w = walk_of(m, c->event.thread);
 	const bool second = w && is_second(m, w, &c->event);
-	const bool absent = second && c->event.kind == MOUNT_LOOKUP;
-	const uint64_t absent_in = absent ? absent_for_good(m, w, &c->event) : 0;
 
 	if (w == NULL) {
 		w = &m->stale.ring[m->stale.next];
 		m->stale.next = (m->stale.next + 1) % STALE_WALKS;
 	}
-	*w = (struct stale_walk){.thread = second && !absent ? 0 : c->event.thread,
+	*w = (struct stale_walk){.thread = second ? 0 : c->event.thread,
 	                         .call = c->event.call,
 	                         .dead = c->event.ino,
 	                         .began = m->stale.found,
-	                         .absent_in = absent_in,
 	                         .until = mono_add(m->now, span_ms(WALK_MS))};
 	m->stale.until = w->until;
 	MOUNT_TRACE(m, "call %llu has come to a dead node%s", (unsigned long long)c->event.call,

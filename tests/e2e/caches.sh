@@ -276,19 +276,18 @@ case_everything_at_once_in_one_directory() {
 # or none. The names that the kernel remembers are those of former directories.
 case_directories_are_made_anew() {
 	both_mounts <<-'P'
-		import collections, errno, multiprocessing, os, random, sys, time
+		import collections, contextlib, errno, multiprocessing, os, random, sys, time
+		from shutil import rmtree
 		there, here = (m + "/anew" for m in sys.argv[1:3])
 		os.mkdir(there)
 		end = time.monotonic() + 4
 		def make():
+		    plan = ((os.mkdir, "/d"), (os.mkdir, "/d/e"), (os.mknod, "/d/e/f"),
+		            (os.mknod, "/d/f"), (rmtree, "/d"), (os.unlink, "/d"))
 		    while time.monotonic() < end:
-		        for name in "d", "d/e":
-		            os.mkdir(there + "/" + name)
-		        for name in "d/e/f", "d/f":
-		            open(there + "/" + name, "w").close()
-		            os.unlink(there + "/" + name)
-		        for name in "d/e", "d":
-		            os.rmdir(there + "/" + name)
+		        for call, name in plan:
+		            with contextlib.suppress(OSError): # another kind was made here
+		                call(there + name)
 		def opens(flags):
 		    def opened(path):
 		        f = os.open(path, flags)
@@ -297,7 +296,7 @@ case_directories_are_made_anew() {
 		        except OSError as e: # the truncation of a file that is gone
 		            assert e.errno == errno.ESTALE, e
 		    return opened
-		calls = [os.stat, os.utime, os.listxattr, os.rmdir, os.mkdir, os.mknod,
+		calls = [os.stat, os.utime, os.listxattr, os.rmdir,
 		         opens(os.O_RDONLY), opens(os.O_WRONLY), opens(os.O_WRONLY | os.O_TRUNC),
 		         opens(os.O_PATH), lambda path: os.truncate(path, 3),
 		         lambda path: os.chmod(path, 0o777), lambda path: os.rename(path, path),
@@ -305,27 +304,32 @@ case_directories_are_made_anew() {
 		         lambda path: os.getxattr(path, "user.ls.instance"),
 		         lambda path: os.setxattr(path, "user.ls.acl.read", b"everyone"),
 		         lambda path: opens(os.O_WRONLY | os.O_CREAT)(path + "/none/none")]
+		makes = [os.mkdir, os.mknod, opens(os.O_WRONLY | os.O_CREAT | os.O_EXCL),
+		         lambda path: os.symlink("x", path),
+		         lambda path: os.link(here + "/x", path)]
+		open(there + "/x", "w").close()
 		def use(seed, found):
-		    pick = random.Random(seed)
+		    pick, seen = random.Random(seed), collections.Counter()
 		    while time.monotonic() < end:
 		        name = pick.choice(["/d", "/d/e", "/d/f", "/d/e/f", "/d/none/none"])
-		        call = pick.choice(calls)
-		        if call in (os.mkdir, os.mknod, os.rmdir):
-		            name += "/none/none"
+		        call = pick.choice(makes if seed % 2 else calls)
 		        try:
 		            call(here + name)
 		            found.value += 1
 		        except OSError as e:
-		            assert e.errno in (errno.ENOENT, errno.EISDIR, errno.ENOTDIR,
-		                               errno.EXDEV), (call, name, e)
+		            seen[errno.errorcode[e.errno]] += 1
+		            known = [errno.ENOENT, errno.EISDIR, errno.ENOTDIR, errno.EXDEV] + (
+		                [errno.EEXIST, errno.EPERM] if call in makes else [errno.ENOTEMPTY])
+		            assert e.errno in known, (call, name, e)
+		    print("makes" if seed % 2 else "uses", dict(seen))
 		found = multiprocessing.Value("i", 0)
 		workers = [multiprocessing.Process(target=make)] + [
-		    multiprocessing.Process(target=use, args=(i, found)) for i in range(2)]
+		    multiprocessing.Process(target=use, args=(i, found)) for i in range(4)]
 		for w in workers:
 		    w.start()
 		for w in workers:
 		    w.join(30)
-		assert [w.exitcode for w in workers] == [0] * 3, [w.exitcode for w in workers]
+		assert [w.exitcode for w in workers] == [0] * 5, [w.exitcode for w in workers]
 		print(found.value, "found")
 		assert found.value > 100
 	P
