@@ -147,7 +147,7 @@ fate_of_ended(int number, bool told)
 	if (child == 0) {
 		prctl(PR_SET_DUMPABLE, 0); /* no core file */
 		if (number && !told)
-			raise(number);
+			kill(getpid(), number); /* one of a thread is gone once that is a zombie */
 		while (told)
 			pause();
 		_exit(0);
