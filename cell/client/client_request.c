@@ -432,13 +432,9 @@ static bool
 reply_result(const struct client_request *r, const struct msg_reply *m, struct result *result,
              const struct attr **attr)
 {
-	*result = (struct result){.kind = RESULT_none};
-	*attr = NULL;
 	if (m->rc == RC_QUEUED && !(r->code == OP_acquire && r->acquire.wait))
 		return false;
-	if (m->rc != RC_OK && m->rc != RC_QUEUED)
-		return true;
-	if (wire_get_result(wire_op_result(r->code), m->result, result) != RC_OK)
+	if (wire_get_result(wire_answer_kind(r->code, m->rc), m->result, result) != RC_OK)
 		return false;
 	*attr = m->rc == RC_OK ? wire_result_attr(result) : NULL;
 	return true;

@@ -245,10 +245,11 @@ void m_step_end(struct master *m);
 
 /* ---- master_read.c ---- */
 
-/* Answers a read of the requester from the applied tree into `result`, with the state that only the
- * master has, unless the guard is stale. Returns the code of the reply. */
+/* Answers a read of the requester from the applied tree, with the state that only the master has,
+ * unless the guard is stale. Returns the code of the reply; *r and its views are as those of
+ * tree_read. */
 enum rc m_read_answer(struct master *m, const struct requester *who, const struct guard *guard,
-                      const struct op *op, struct buffer *result);
+                      const struct op *op, struct result *r, struct buffer *scratch);
 
 /* Appends the next lock, of a node greater than *node, with its holders and waiters as `get_queue`
  * is answered to the principal; *node is then that node. False when there is none. */

@@ -410,26 +410,26 @@ m_queue_gone(struct master *m, uint64_t node)
 
 /* The queue is freed with its last waiter: false then. */
 static bool
-refuse_waiter(struct master *m, struct waiter *w, enum rc rc)
+refuse_waiter(struct master *m, struct waiter *w, enum rc rc, const struct result *result)
 {
 	const struct result_acquired nothing = {0};
 	const bool more = w->queue->n > 1;
 
 	if (w->request != NULL)
-		m_request_reply(m, w->session, w->request, rc, (struct bytes){0});
+		m_request_reply(m, w->session, w->request, rc, result);
 	else
 		send_granted(m, w, rc, &nothing);
 	m_waiter_drop(m, w);
 	return more;
 }
 
-static bool
-is_permitted(struct master *m, const struct waiter *w)
+static struct result_refused
+missing(struct master *m, const struct waiter *w)
 {
 	const struct requester who = {.session = w->session->id, .user = w->user};
 	const struct op op = {.code = OP_acquire, .acquire.acquire = w->acquire};
 
-	return tree_permits(m->tree, &who, &op);
+	return tree_missing(m->tree, &who, &op);
 }
 
 /* Refuses the waiters that have lost the right to the lock; apply decides about one whose grant is
@@ -437,6 +437,7 @@ is_permitted(struct master *m, const struct waiter *w)
 static bool
 judge_waiters(struct master *m, struct lock_queue *q)
 {
+	struct result refused = {.kind = RESULT_refused};
 	struct waiter *w, *next;
 	bool more = true;
 
@@ -451,13 +452,14 @@ judge_waiters(struct master *m, struct lock_queue *q)
 		}
 		m->work += WAITER_WORK;
 		w->judged = m->queues.rights;
-		if (is_permitted(m, w))
+		refused.refused = missing(m, w);
+		if (refused.refused.node == 0)
 			continue;
 		M_TRACE(m,
 		        "lock %" PRIu64 ": owner %" PRIu64 " of session %" PRIu64
 		        " has lost the right to it",
 		        w->acquire.node, w->acquire.owner, w->session->id);
-		more = refuse_waiter(m, w, RC_ACCES);
+		more = refuse_waiter(m, w, RC_ACCES, &refused);
 	}
 	return more;
 }
@@ -476,8 +478,8 @@ m_queue_run(struct master *m)
 
 			while (more && m_has_time(m)) {
 				m->work += WAITER_WORK;
-				more =
-				    refuse_waiter(m, RB_MIN(waiter_places, &q->places), RC_STALE);
+				more = refuse_waiter(m, RB_MIN(waiter_places, &q->places), RC_STALE,
+				                     NULL);
 			}
 		} else if (!q->unjudged || judge_waiters(m, q)) {
 			m_queue_grant(m, q);

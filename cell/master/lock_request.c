@@ -80,8 +80,6 @@ m_withdrawals_forget(struct withdrawals *w, uint64_t below)
 
 /* ---- requests ---- */
 
-static const struct bytes nothing;
-
 static void
 propose_alone(struct master *m, struct m_session *s, struct m_request *r)
 {
@@ -110,7 +108,7 @@ m_lock_withdraw(struct master *m, struct m_session *s, uint64_t number, uint64_t
 	if (w == NULL)
 		return false;
 	if (w->request != NULL)
-		m_request_reply(m, s, w->request, RC_INTR, nothing);
+		m_request_reply(m, s, w->request, RC_INTR, NULL);
 	m_waiter_drop(m, w);
 	return true;
 }
@@ -121,16 +119,12 @@ static void
 reply_queued(struct master *m, struct m_session *s, struct m_request *r, struct ticket ticket,
              enum lock_mode kept)
 {
-	struct buffer encoded = BUFFER(LIMIT_FRAME);
-	struct result result = {
+	const struct result result = {
 	    .kind = RESULT_acquired,
 	    .acquired = {.kept = kept, .ticket = ticket},
 	};
 
-	wire_put_result(&encoded, &result);
-	must(!encoded.failed);
-	m_request_reply(m, s, r, RC_QUEUED, buffer_view(&encoded));
-	buffer_free(&encoded);
+	m_request_reply(m, s, r, RC_QUEUED, &result);
 }
 
 /* An acquire that stands in the queue already keeps its place. */
@@ -208,7 +202,7 @@ enqueue(struct master *m, struct m_session *s, struct m_request *r, enum lock_mo
 	if (w != NULL)
 		m_event_conflict(m, a.node);
 	if (w == NULL)
-		m_request_reply(m, s, r, RC_FULL, nothing);
+		m_request_reply(m, s, r, RC_FULL, NULL);
 	else if (m_await_raise(m, s))
 		reply_queued(m, s, r, a.ticket, converting ? held : LOCK_NONE);
 	else
@@ -221,7 +215,7 @@ m_lock_acquire_refused(struct master *m, struct m_session *s, struct m_request *
 	enum lock_mode held = LOCK_NONE;
 
 	if (r->withdrawn) {
-		m_request_reply(m, s, r, RC_INTR, nothing);
+		m_request_reply(m, s, r, RC_INTR, NULL);
 		return;
 	}
 	tree_lock_probe(m->tree, s->id, &r->acquire, &held);
@@ -252,7 +246,7 @@ acquire_new(struct master *m, struct m_session *s, struct m_request *r)
 		else if (r->acquire.wait)
 			enqueue(m, s, r, held);
 		else
-			m_request_reply(m, s, r, RC_BUSY_LOCK, nothing);
+			m_request_reply(m, s, r, RC_BUSY_LOCK, NULL);
 	} else {
 		propose_alone(m, s, r);
 	}
@@ -300,11 +294,16 @@ acquire_in_place(struct master *m, struct m_session *s, struct m_request *r)
 static void
 refuse(struct master *m, struct m_session *s, struct m_request *r, enum rc rc, const char *why)
 {
+	const struct op op = {.code = OP_acquire, .acquire.acquire = r->acquire};
+	struct result missing = {.kind = RESULT_refused};
+
 	M_TRACE(m,
 	        "lock %" PRIu64 ": acquisition %" PRIu64 " of owner %" PRIu64 " of session %" PRIu64
 	        " is refused: %s",
 	        r->node, r->acquire.acquisition, r->acquire.owner, s->id, why);
-	m_request_reply(m, s, r, rc, nothing);
+	if (rc == RC_ACCES)
+		missing.refused = tree_missing(m->tree, &r->requester, &op);
+	m_request_reply(m, s, r, rc, rc == RC_ACCES ? &missing : NULL);
 }
 
 /* apply decides. An acquire without the right to the lock should not wait in its queue before. */

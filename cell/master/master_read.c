@@ -12,51 +12,31 @@ delay_left_s(struct master *m, uint64_t node, enum lock_state state)
 }
 
 static void
-put_sequencer(struct master *m, struct bytes raw, struct buffer *to)
+sign(struct master *m, struct result_sequencer *r, struct buffer *scratch)
 {
 	struct buffer text = BUFFER(LIMIT_SEQUENCER);
-	struct result result;
 
-	must(wire_get_result(RESULT_sequencer, raw, &result) == RC_OK);
-	sequencer_sign(result.sequencer.sequencer, m->config.keys.secret[0], &text);
+	sequencer_sign(r->sequencer, m->config.keys.secret[0], &text);
 	must(!text.failed);
-	result.sequencer.sequencer = buffer_view(&text);
-	wire_put_result(to, &result);
-	buffer_free(&text);
+	buffer_free(scratch);
+	*scratch = text;
+	r->sequencer = buffer_view(scratch);
 }
 
+/* The waiters stand in `scratch` behind the path and the holders. */
 static void
-put_queue(struct master *m, struct bytes raw, struct buffer *to)
+add_waiters(struct master *m, struct result *r, struct buffer *scratch)
 {
-	struct buffer waiters = BUFFER(LIMIT_FRAME);
-	struct lock_queue *q;
-	struct result result;
+	const size_t before = scratch->len;
+	struct lock_queue *q = m_queue_find(m, r->queue.node);
 
-	must(wire_get_result(RESULT_queue, raw, &result) == RC_OK);
-	q = m_queue_find(m, result.queue.node);
 	if (q != NULL)
-		result.queue.waiters.count = m_queue_list(m, q, &waiters);
-	result.queue.waiters.packed = buffer_view(&waiters);
-	result.queue.delay_left_s = delay_left_s(m, result.queue.node, result.queue.state);
-	wire_put_result(to, &result);
-	buffer_free(&waiters);
-}
-
-static void
-put_read(struct master *m, const struct op *op, struct bytes raw, struct buffer *to)
-{
-	if (op->code == OP_get_lock) {
-		const struct lock_queue *q = m_queue_find(m, op->get_lock.node);
-		struct result result;
-
-		must(wire_get_result(RESULT_lock, raw, &result) == RC_OK);
-		result.lock.waiters = q != NULL ? q->n : 0;
-		result.lock.delay_left_s = delay_left_s(m, op->get_lock.node, result.lock.state);
-		wire_put_result(to, &result);
-	} else if (op->code == OP_get_sequencer)
-		put_sequencer(m, raw, to);
-	else
-		put_queue(m, raw, to);
+		r->queue.waiters.count = m_queue_list(m, q, scratch);
+	must(!scratch->failed);
+	r->queue.path.data = scratch->data;
+	r->queue.holders.packed.data = scratch->data + r->queue.path.len;
+	r->queue.waiters.packed = (struct bytes){scratch->data + before, scratch->len - before};
+	r->queue.delay_left_s = delay_left_s(m, r->queue.node, r->queue.state);
 }
 
 /* ---- the next lock ---- */
@@ -81,13 +61,16 @@ bool
 m_read_next_queue(struct master *m, struct bytes principal, uint64_t *node, struct buffer *result)
 {
 	const struct subject who = {.principal = principal};
-	struct buffer raw = BUFFER(LIMIT_FRAME - 1024);
+	struct buffer scratch = BUFFER(LIMIT_FRAME);
 	bool found = next_lock(m, *node, node);
+	struct result r;
 
-	found = found && tree_read_queue(m->tree, &who, *node, m->wall_ns, &raw) == RC_OK;
-	if (found)
-		put_queue(m, buffer_view(&raw), result);
-	buffer_free(&raw);
+	found = found && tree_read_queue(m->tree, &who, *node, m->wall_ns, &r, &scratch) == RC_OK;
+	if (found) {
+		add_waiters(m, &r, &scratch);
+		wire_put_result(result, &r);
+	}
+	buffer_free(&scratch);
 	return found;
 }
 
@@ -131,17 +114,6 @@ check(struct master *m, struct bytes text, struct guard *g)
 	return tree_guard_stale(m->tree, g);
 }
 
-static void
-put_checked(struct master *m, struct bytes text, struct buffer *to)
-{
-	struct result result = {.kind = RESULT_checked};
-	const char *why = check(m, text, &result.checked.guard);
-
-	if (why != NULL)
-		result.checked.why = bytes_of(why);
-	wire_put_result(to, &result);
-}
-
 void
 m_read_check(struct master *m, const struct m_connection *c, const struct msg_check_sequencer *msg)
 {
@@ -158,36 +130,40 @@ m_read_check(struct master *m, const struct m_connection *c, const struct msg_ch
 
 /* ---- the answer ---- */
 
-static enum rc
-complete(struct master *m, const struct requester *who, const struct op *op, struct buffer *result)
-{
-	struct buffer raw = BUFFER(LIMIT_FRAME - 1024);
-	enum rc rc = tree_read(m->tree, who, m->wall_ns, op, &raw);
-
-	if (rc == RC_OK)
-		put_read(m, op, buffer_view(&raw), result);
-	buffer_free(&raw);
-	return rc;
-}
-
 enum rc
 m_read_answer(struct master *m, const struct requester *who, const struct guard *guard,
-              const struct op *op, struct buffer *result)
+              const struct op *op, struct result *r, struct buffer *scratch)
 {
 	struct op queue = {.code = OP_get_queue};
+	const struct lock_queue *q;
+	const char *why;
+	enum rc rc;
 
 	if (guard->node != 0 && tree_guard_stale(m->tree, guard) != NULL)
 		return RC_GUARD;
 	if (op->code == OP_check_sequencer) {
 		if (is_undecided(m, op->check_sequencer.sequencer))
 			return RC_OLD_EPOCH;
-		put_checked(m, op->check_sequencer.sequencer, result);
+		*r = (struct result){.kind = RESULT_checked};
+		why = check(m, op->check_sequencer.sequencer, &r->checked.guard);
+		if (why != NULL)
+			r->checked.why = bytes_of(why);
 		return RC_OK;
 	}
 	if (op->code == OP_get_queue && op->get_queue.next &&
 	    next_lock(m, op->get_queue.node, &queue.get_queue.node))
 		op = &queue;
-	if (op->code == OP_get_lock || op->code == OP_get_sequencer || op->code == OP_get_queue)
-		return complete(m, who, op, result);
-	return tree_read(m->tree, who, m->wall_ns, op, result);
+	rc = tree_read(m->tree, who, m->wall_ns, op, r, scratch);
+	if (rc != RC_OK)
+		return rc;
+	if (op->code == OP_get_lock) {
+		q = m_queue_find(m, op->get_lock.node);
+		r->lock.waiters = q != NULL ? q->n : 0;
+		r->lock.delay_left_s = delay_left_s(m, op->get_lock.node, r->lock.state);
+	} else if (op->code == OP_get_sequencer) {
+		sign(m, &r->sequencer, scratch);
+	} else if (op->code == OP_get_queue) {
+		add_waiters(m, r, scratch);
+	}
+	return RC_OK;
 }

@@ -195,17 +195,14 @@ request_new(struct master *m, struct m_session *s, const struct received *in)
 }
 
 static struct shown
-show(const struct m_request *r, enum rc rc, struct bytes encoded)
+show(enum rc rc, const struct result *result, struct buffer *encoded)
 {
-	const enum result_kind kind = wire_op_result(r->code);
-	const struct attr *attr = NULL;
-	struct result result;
+	const struct attr *attr = rc == RC_OK ? wire_result_attr(result) : NULL;
 
-	if (rc == RC_OK && kind != RESULT_listing &&
-	    wire_get_result(kind, encoded, &result) == RC_OK)
-		attr = wire_result_attr(&result);
-	return attr == NULL ? (struct shown){.encoded = encoded}
-	                    : (struct shown){encoded, attr->node, attr->rights};
+	wire_put_result(encoded, result);
+	must(!encoded->failed);
+	return attr == NULL ? (struct shown){.encoded = buffer_view(encoded)}
+	                    : (struct shown){buffer_view(encoded), attr->node, attr->rights};
 }
 
 static void
@@ -239,11 +236,15 @@ reply_with_leave(struct master *m, struct m_session *s, struct m_request *r, enu
 
 void
 m_request_reply(struct master *m, struct m_session *s, struct m_request *r, enum rc rc,
-                struct bytes result)
+                const struct result *result)
 {
-	const struct shown shown = show(r, rc, result);
+	struct buffer encoded = BUFFER(LIMIT_FRAME - 1024);
+	struct shown shown = {0};
 
+	if (result != NULL)
+		shown = show(rc, result, &encoded);
 	reply_with_leave(m, s, r, rc, &shown, 0);
+	buffer_free(&encoded);
 }
 
 /* ---- leave to cache ---- */
@@ -292,17 +293,19 @@ command_leave(struct master *m, struct m_session *s, const struct m_request *r,
 static void
 begin_read(struct master *m, struct m_session *s, struct m_request *r, const struct op *op)
 {
-	struct buffer result = BUFFER(LIMIT_FRAME - 1024);
-	enum rc rc = m_read_answer(m, &r->requester, &r->guard, op, &result);
-	struct shown shown;
+	struct buffer scratch = BUFFER(LIMIT_FRAME), encoded = BUFFER(LIMIT_FRAME - 1024);
+	struct shown shown = {0};
+	struct result result;
+	enum rc rc = m_read_answer(m, &r->requester, &r->guard, op, &result, &scratch);
 
-	must(!result.failed);
-	shown = show(r, rc, rc == RC_OK ? buffer_view(&result) : (struct bytes){NULL, 0});
+	if (rc == RC_OK || rc == RC_ACCES)
+		shown = show(rc, &result, &encoded);
 	reply_with_leave(m, s, r, rc, &shown,
 	                 read_is_cachable(op, rc)
 	                     ? m_cache_leave(m, s, r, r->footprint.keys, r->footprint.n)
 	                     : 0);
-	buffer_free(&result);
+	buffer_free(&encoded);
+	buffer_free(&scratch);
 }
 
 static void
@@ -313,7 +316,7 @@ begin(struct master *m, struct m_session *s, struct m_request *r, const struct o
 	} else if (m->full && m_growth_refused(m, s, r, op)) {
 		M_TRACE(m, "request %" PRIu64 ".%" PRIu64 " is refused: most disks are full", s->id,
 		        r->number);
-		m_request_reply(m, s, r, RC_NOSPC, (struct bytes){NULL, 0});
+		m_request_reply(m, s, r, RC_NOSPC, NULL);
 	} else if (op->code == OP_acquire) {
 		m_lock_acquire(m, s, r);
 	} else if (op->code == OP_release) {
@@ -394,8 +397,6 @@ m_request_applied(struct master *m, const struct tree_answer *answer)
 		return;
 	}
 	shown = (struct shown){answer->result, answer->shows, answer->rights};
-	if (answer->replayed)
-		shown = show(r, answer->rc, answer->result);
 	reply_with_leave(m, s, r, answer->rc, &shown, command_leave(m, s, r, answer));
 }
 

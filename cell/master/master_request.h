@@ -167,9 +167,9 @@ struct session_requests {
 void m_request_receive(struct master *m, struct m_connection *c, const struct msg_request *msg);
 /* A session's own command was applied. */
 void m_request_applied(struct master *m, const struct tree_answer *answer);
-/* Answers the request and frees it; `result` is copied. */
+/* Answers the request and frees it; `result` is NULL where the code has none (wire_answer_kind). */
 void m_request_reply(struct master *m, struct m_session *s, struct m_request *r, enum rc rc,
-                     struct bytes result);
+                     const struct result *result);
 /* The unanswered acquire of this name that has the lowest number; NULL: there is none. */
 struct m_request *m_request_find_acquire(struct m_session *s, uint64_t node, uint64_t owner,
                                          uint64_t acquisition);

@@ -92,15 +92,30 @@ decide_for_master(struct execution *x, const struct op *op, struct result *r)
 static enum rc
 decide(struct execution *x, const struct tree_command *c, struct result *r)
 {
+	struct result_refused missing;
+
 	if (x->tree->epochs.current == 0 && c->op.code != OP_begin_epoch)
 		return RC_OLD_EPOCH;
-	if (!permission_given(x->tree, &x->requester, &x->who, &c->op))
+	missing = permission_missing(x->tree, &x->requester, &x->who, &c->op);
+	if (missing.node != 0) {
+		*r = (struct result){.kind = RESULT_refused, .refused = missing};
 		return RC_ACCES;
+	}
 	if (!changes_are_declared(x))
 		return RC_AGAIN;
 	if (c->class != OP_CLASS_MASTER)
 		return decide_for_session(x, &c->op, r);
 	return x->session == NULL ? decide_for_master(x, &c->op, r) : RC_PERM;
+}
+
+/* Notes the attributes in a result: with them a handle may be opened. */
+static void
+note_shown(struct tree_answer *a, const struct result *result)
+{
+	const struct attr *attr = wire_result_attr(result);
+
+	a->shows = attr != NULL ? attr->node : 0;
+	a->rights = attr != NULL ? attr->rights : 0;
 }
 
 /* Views into the outcome's results are set when all of them are there: the buffer moves as it
@@ -114,13 +129,10 @@ answer(struct execution *x, const struct command *c, const struct op *op, enum r
 	size_t start = out->results.len;
 	struct tree_answer *a = &out->answers[out->answers_n - 1];
 
-	if (rc == RC_OK) {
-		const struct attr *attr = wire_result_attr(result);
-
-		a->shows = attr != NULL ? attr->node : 0;
-		a->rights = attr != NULL ? attr->rights : 0;
+	if (rc == RC_OK)
+		note_shown(a, result);
+	if (rc == RC_OK || result->kind == RESULT_refused)
 		wire_put_result(&out->results, result);
-	}
 	must(!out->results.failed);
 	a->rc = rc;
 	a->result.len = out->results.len - start;
@@ -139,7 +151,10 @@ static void
 answer_again(struct execution *x, const struct cached_reply *cached)
 {
 	struct tree_answer *a = &x->out->answers[x->out->answers_n - 1];
+	struct result result;
 
+	if (cached->rc == RC_OK && wire_get_result(a->kind, cached->result, &result) == RC_OK)
+		note_shown(a, &result);
 	a->rc = cached->rc;
 	a->replayed = a->kept = true;
 	a->result.len = cached->result.len;

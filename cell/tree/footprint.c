@@ -346,7 +346,7 @@ tree_changes(const struct tree *t, const struct requester *requester, const stru
 	const struct subject who = session_subject_of(t, requester);
 	const struct asker asker = {requester->session, &who};
 
-	if (permission_given(t, requester, &who, op))
+	if (permission_missing(t, requester, &who, op).node == 0)
 		add_changes(t, &asker, op, node, f);
 }
 

@@ -279,9 +279,10 @@ void acl_purge_changes(const struct tree *t, struct bytes principal, struct foot
 
 /* ---- permission.c ---- */
 
-/* True if the subject, for which the requester acts, has the right that the operation needs. */
-bool permission_given(const struct tree *t, const struct requester *requester,
-                      const struct subject *who, const struct op *op);
+/* The right that the subject, for which the requester acts, is missing for the operation; node 0:
+ * none. */
+struct result_refused permission_missing(const struct tree *t, const struct requester *requester,
+                                         const struct subject *who, const struct op *op);
 
 /* ---- children.c ---- */
 

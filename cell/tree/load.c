@@ -243,11 +243,9 @@ result_row_sound(const struct row *row)
 	uint64_t op = NUMBER(results, op);
 	struct result decoded;
 
-	if (!op_exists(op) || NUMBER(results, rc) > UINT8_MAX || NUMBER(results, number) == 0)
-		return false;
-	if (NUMBER(results, rc) != RC_OK)
-		return result.len == 0;
-	return wire_get_result(wire_op_result((enum op_code)op), result, &decoded) == RC_OK;
+	return op_exists(op) && NUMBER(results, rc) <= UINT8_MAX && NUMBER(results, number) != 0 &&
+	       wire_get_result(wire_answer_kind((enum op_code)op, (enum rc)NUMBER(results, rc)),
+	                       result, &decoded) == RC_OK;
 }
 
 static bool

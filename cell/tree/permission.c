@@ -3,6 +3,8 @@
  * itself refuses it. */
 #include "cell/tree/internal.h"
 
+static const struct result_refused NOTHING;
+
 /* The rights of which one is needed on the operation's node; 0: none. */
 static unsigned
 needed(enum op_code code)
@@ -39,32 +41,31 @@ handle_allows(const struct requester *requester, const struct subject *who, cons
 	       (requester->handle_rights & needed(op->code)) != 0 && who->principal.len > 0;
 }
 
-static bool
-has(const struct tree *t, const struct node *n, const struct subject *who, unsigned rights)
+/* The first of these rights on the node, if the subject has none of them. */
+static struct result_refused
+lack(const struct tree *t, const struct node *n, const struct subject *who, unsigned rights)
 {
-	return n == NULL || rights == 0 || (acl_rights(t, n, who) & rights) != 0;
+	unsigned which = ACL_READ;
+
+	if (n == NULL || rights == 0 || (acl_rights(t, n, who) & rights) != 0)
+		return NOTHING;
+	while (!(rights & 1u << which))
+		which++;
+	return (struct result_refused){n->number, (uint8_t)(1u << which), n->acl[which]};
 }
 
 /* A create of a file that exists opens it. */
-static bool
-may_create(const struct tree *t, const struct subject *who, const struct op_create *o)
+static struct result_refused
+missing_to_create(const struct tree *t, const struct subject *who, const struct op_create *o)
 {
 	const struct node *parent = node_find(t, o->parent), *n;
 
 	if (parent == NULL || parent->kind != NODE_DIRECTORY)
-		return true;
+		return NOTHING;
 	n = node_child(parent, o->name);
 	if (n == NULL)
-		return has(t, parent, who, RIGHT_WRITE);
-	return o->exclusive || has(t, n, who, needed(OP_open_ephemeral));
-}
-
-static bool
-may_delete(const struct tree *t, const struct subject *who, const struct op_delete *o)
-{
-	struct node *n;
-
-	return name_look_up(t, o->parent, o->name, &n) != RC_OK || has(t, n, who, RIGHT_WRITE);
+		return lack(t, parent, who, RIGHT_WRITE);
+	return o->exclusive ? NOTHING : lack(t, n, who, needed(OP_open_ephemeral));
 }
 
 /* True if the contents would be shown to others than may read them now: a target that there is
@@ -75,60 +76,69 @@ shows_contents(const struct node *source, const struct node *target)
 	return target != NULL && !bytes_equal(source->acl[ACL_READ], target->acl[ACL_READ]);
 }
 
-static bool
-may_rename(const struct tree *t, const struct subject *who, const struct op_rename *o)
+static struct result_refused
+missing_to_rename(const struct tree *t, const struct subject *who, const struct op_rename *o)
 {
 	const struct node *parent = node_find(t, o->new_parent), *target;
+	struct result_refused missing;
 	struct node *source;
 
 	if (name_look_up(t, o->parent, o->name, &source) != RC_OK)
-		return true;
+		return NOTHING;
 	if (parent == NULL || parent->kind != NODE_DIRECTORY)
-		return true;
+		return NOTHING;
 	target = node_child(parent, o->new_name);
 	if (target != NULL && o->no_replace)
-		return true;
-	return has(t, source, who, RIGHT_WRITE) &&
-	       (!shows_contents(source, target) || has(t, source, who, RIGHT_READ)) &&
-	       has(t, target != NULL ? target : parent, who, RIGHT_WRITE);
+		return NOTHING;
+	missing = lack(t, source, who, RIGHT_WRITE);
+	if (missing.node == 0 && shows_contents(source, target))
+		missing = lack(t, source, who, RIGHT_READ);
+	return missing.node != 0 ? missing
+	                         : lack(t, target != NULL ? target : parent, who, RIGHT_WRITE);
 }
 
-/* An acquire that was granted before gets the same answer again. */
-static bool
-may_acquire(const struct tree *t, uint64_t session, const struct subject *who,
-            const struct acquire *a)
+struct result_refused
+permission_missing(const struct tree *t, const struct requester *requester,
+                   const struct subject *who, const struct op *op)
 {
+	const struct acquire *a = &op->acquire.acquire;
 	struct result_acquired had;
+	struct node *n;
 
-	return tree_lock_held_by(t, session, a->owner, a->acquisition, a->node, &had) ||
-	       has(t, node_find(t, a->node), who, needed(OP_acquire));
-}
-
-bool
-permission_given(const struct tree *t, const struct requester *requester, const struct subject *who,
-                 const struct op *op)
-{
 	if (requester->session == 0)
-		return true;
+		return NOTHING;
 	switch (op->code) {
 	case OP_create:
-		return may_create(t, who, &op->create);
+		return missing_to_create(t, who, &op->create);
 	case OP_delete:
-		return may_delete(t, who, &op->delete);
+		return name_look_up(t, op->delete.parent, op->delete.name, &n) != RC_OK
+		           ? NOTHING
+		           : lack(t, n, who, RIGHT_WRITE);
 	case OP_rename:
-		return may_rename(t, who, &op->rename);
+		return missing_to_rename(t, who, &op->rename);
 	case OP_acquire:
-		return may_acquire(t, requester->session, who, &op->acquire.acquire);
+		/* One that was granted before gets the same answer again. */
+		if (tree_lock_held_by(t, requester->session, a->owner, a->acquisition, a->node,
+		                      &had))
+			return NOTHING;
+		break;
 	default:
-		return needed(op->code) == 0 || handle_allows(requester, who, op) ||
-		       has(t, node_find(t, wire_op_node(op)), who, needed(op->code));
+		if (needed(op->code) == 0 || handle_allows(requester, who, op))
+			return NOTHING;
 	}
+	return lack(t, node_find(t, wire_op_node(op)), who, needed(op->code));
+}
+
+struct result_refused
+tree_missing(const struct tree *t, const struct requester *requester, const struct op *op)
+{
+	const struct subject who = session_subject_of(t, requester);
+
+	return permission_missing(t, requester, &who, op);
 }
 
 bool
 tree_permits(const struct tree *t, const struct requester *requester, const struct op *op)
 {
-	const struct subject who = session_subject_of(t, requester);
-
-	return permission_given(t, requester, &who, op);
+	return tree_missing(t, requester, op).node == 0;
 }

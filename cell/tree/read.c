@@ -179,6 +179,7 @@ static enum rc
 read_one(const struct reading *g, const struct op *op, struct result *r, struct buffer *scratch)
 {
 	const struct tree *t = g->tree;
+	struct result_refused missing;
 	const struct node *n;
 
 	if (op->code == OP_lookup)
@@ -195,8 +196,11 @@ read_one(const struct reading *g, const struct op *op, struct result *r, struct 
 	}
 	if ((n = node_find(t, wire_op_node(op))) == NULL)
 		return RC_STALE;
-	if (!permission_given(t, g->requester, &g->who, op))
+	missing = permission_missing(t, g->requester, &g->who, op);
+	if (missing.node != 0) {
+		*r = (struct result){.kind = RESULT_refused, .refused = missing};
 		return RC_ACCES;
+	}
 	switch (op->code) {
 	case OP_get_attr:
 		node_attr(g->tree, n, &g->who, &r->attr.attr);
@@ -216,40 +220,24 @@ read_one(const struct reading *g, const struct op *op, struct result *r, struct 
 	}
 }
 
-static enum rc
-answer(const struct reading *g, const struct op *op, struct buffer *result)
-{
-	struct buffer scratch = BUFFER(LIMIT_FRAME);
-	struct result r;
-	enum rc rc;
-
-	memset(&r, 0, sizeof r);
-	r.kind = wire_op_result(op->code);
-	rc = read_one(g, op, &r, &scratch);
-	if (rc == RC_OK)
-		wire_put_result(result, &r);
-	buffer_free(&scratch);
-	return rc;
-}
-
 enum rc
 tree_read(const struct tree *t, const struct requester *who, int64_t now_ns, const struct op *op,
-          struct buffer *result)
+          struct result *r, struct buffer *scratch)
 {
 	const struct reading g = {t, who, session_subject_of(t, who), now_ns};
 
-	if (session_live(t, who->session) == NULL)
-		return RC_NO_SESSION;
-	return answer(&g, op, result);
+	memset(r, 0, sizeof *r);
+	r->kind = wire_op_result(op->code);
+	return session_live(t, who->session) == NULL ? RC_NO_SESSION : read_one(&g, op, r, scratch);
 }
 
 enum rc
 tree_read_queue(const struct tree *t, const struct subject *who, uint64_t node, int64_t now_ns,
-                struct buffer *result)
+                struct result *r, struct buffer *scratch)
 {
-	const struct op op = {.code = OP_get_queue, .get_queue = {.node = node}};
-	const struct requester nobody = {0};
-	const struct reading g = {t, &nobody, *who, now_ns};
+	const struct reading g = {.tree = t, .who = *who, .now_ns = now_ns};
+	const struct node *n = node_find(t, node);
 
-	return answer(&g, &op, result);
+	*r = (struct result){.kind = RESULT_queue};
+	return n == NULL ? RC_STALE : read_queue(&g, n, r, scratch);
 }

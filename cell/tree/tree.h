@@ -109,7 +109,7 @@ struct tree_outcome {
  * - An operation of the master's own, asked by a session: RC_PERM. One that needs a session (locks,
  *   ephemeral nodes), without one: RC_NO_SESSION. A read: RC_INVAL.
  * - A command that needs a right which its subject (the session's principal, or the user of it that
- *   the command names) has not: RC_ACCES (tree_permits), before all that follows but what does not
+ *   the command names) has not: RC_ACCES (tree_missing), before all that follows but what does not
  *   exist.
  * - A node named by a number that does not exist (any more): RC_STALE. A name that does not exist:
  *   RC_NOENT. A parent that is a file: RC_NOTDIR.
@@ -245,12 +245,13 @@ enum rc tree_restore(struct tree *t, int64_t wall_ns);
 /* ---- reads ---- */
 
 /* Answers one READ operation from the applied tree for the requester (RC_NO_SESSION if its session
- * is not live). The encoded result is appended to `result` when RC_OK. get_sequencer is answered
- * with the unsigned text and its fence; the master adds ":SIGNATURE" (master/sequencer.h). A page
- * of a listing that names a first page shows the names that there were then; RC_CANCELED when that
- * was too long ago: LIMIT_REMOVED names have been removed since, or the tree was loaded. */
+ * is not live). *r is the result if RC_OK, and what is missing if RC_ACCES; its views lead into the
+ * tree and into `scratch`, to which they are appended. get_sequencer is answered with the unsigned
+ * text and its fence; the master adds ":SIGNATURE" (master/sequencer.h). A page of a listing that
+ * names a first page shows the names that there were then; RC_CANCELED when that was too long ago:
+ * LIMIT_REMOVED names have been removed since, or the tree was loaded. */
 enum rc tree_read(const struct tree *t, const struct requester *who, int64_t now_ns,
-                  const struct op *op, struct buffer *result);
+                  const struct op *op, struct result *r, struct buffer *scratch);
 
 /* Keys are node numbers: N stands for N's attributes, contents and rights and, of a directory, for
  * its names, absences and listing. KEY_RIGHTS stands for /acl and all ACL files: every answer that
@@ -317,8 +318,12 @@ enum rc tree_check_members(const struct tree *t, const struct op_set_members *o)
 bool tree_members_go_on(const struct tree *t, struct wire_list list);
 /* The subject's rights on the node (RIGHT_READ and so on), by the node's ACL files alone. */
 uint8_t tree_rights(const struct tree *t, uint64_t node, const struct subject *who);
-/* False if the requester has not the right that the operation needs (tree/permission.c): then it is
- * refused with RC_ACCES. Nodes that do not exist, and the master's own commands, need none. */
+/* The first right that the operation needs and the requester has not (tree/permission.c), for which
+ * it is refused with RC_ACCES; node 0: none is missing. Nodes that do not exist, and the master's
+ * own commands, need none. */
+struct result_refused tree_missing(const struct tree *t, const struct requester *who,
+                                   const struct op *op);
+/* True if none is missing. */
 bool tree_permits(const struct tree *t, const struct requester *who, const struct op *op);
 
 struct tree_principal {
@@ -419,10 +424,10 @@ size_t tree_lock_left_by(const struct tree *t, uint64_t session, uint64_t node,
                          enum session_end cause, size_t *seen);
 /* the end of a lock-delay. */
 size_t tree_lock_left_by_delay(const struct tree *t, uint64_t node);
-/* Appends the lock of a node, with its holders, as `get_queue` is answered to the subject.
- * RC_STALE: there is no such node. */
+/* The lock of a node, with its holders, as `get_queue` is answered to the subject; its views are as
+ * those of tree_read. RC_STALE: there is no such node. */
 enum rc tree_read_queue(const struct tree *t, const struct subject *who, uint64_t node,
-                        int64_t now_ns, struct buffer *result);
+                        int64_t now_ns, struct result *r, struct buffer *scratch);
 
 /* The first node greater than `after` whose lock the session holds; false when there is none. */
 bool tree_session_lock_after(const struct tree *t, uint64_t session, uint64_t after,

@@ -333,6 +333,14 @@ wire_op_result(enum op_code code)
 	return v->result;
 }
 
+enum result_kind
+wire_answer_kind(enum op_code code, enum rc rc)
+{
+	if (rc == RC_OK || (rc == RC_QUEUED && code == OP_acquire))
+		return wire_op_result(code);
+	return rc == RC_ACCES ? RESULT_refused : RESULT_none;
+}
+
 const char *
 wire_op_name(enum op_code code)
 {

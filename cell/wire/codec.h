@@ -34,6 +34,8 @@ enum op_class wire_op_class(enum op_code code);
 enum slot_kind wire_op_slot(enum op_code code);
 /* The kind of result that a successful `code` has. */
 enum result_kind wire_op_result(enum op_code code);
+/* The kind of result that an answer with this code has. */
+enum result_kind wire_answer_kind(enum op_code code, enum rc rc);
 /* The name of the operation, for people. */
 const char *wire_op_name(enum op_code code);
 /* The node of an operation, for ordering and lock queues (rename, delete and create: the parent
@@ -44,7 +46,7 @@ const struct attr *wire_result_attr(const struct result *r);
 
 /* A result, without its kind, which the reader knows from its request. */
 void wire_put_result(struct buffer *to, const struct result *r);
-/* The same; `kind` is that of the request (wire_op_result). */
+/* The same; `kind` follows from the request (wire_answer_kind). */
 enum rc wire_get_result(enum result_kind kind, struct bytes from, struct result *r);
 
 /* The payload of a log entry. */

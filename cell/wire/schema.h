@@ -80,8 +80,6 @@ enum { WIRE_MINOR = 0 };
 /* The number of a node, which stands for all that can be cached of it. */
 #define WIRE_node_key(F) F(u64, node, 0)
 
-/* The number of a session. */
-
 /* A node watched for a user, by the kinds of events (1 << enum watch_event_kind; 0: no more). */
 #define WIRE_watch(F) F(u64, node, 0) F(u32, mask, 0) F(text, user, LIMIT_PRINCIPAL)
 #define WIRE_watch_state(F) /* OK, STALE, ACCES, FULL; events begin behind */ F(u64, node, 0) \
@@ -346,7 +344,7 @@ enum { WIRE_MINOR = 0 };
 	M(80, rotate_key, MASTER, NORMAL, none)                                               \
 	M(81, purge_name, MASTER, NORMAL, none)
 
-/* ---- results: in a reply whose code is RC_OK (acquired: or RC_QUEUED) ---- */
+/* ---- results: in a reply whose code is RC_OK (acquired: or RC_QUEUED; refused: RC_ACCES) ---- */
 
 #define WIRE_result_none(F)
 #define WIRE_result_attr(F) F(attr, attr, 0)
@@ -394,10 +392,13 @@ enum { WIRE_MINOR = 0 };
 	F(u8, kept, 0)       /* while queued: the mode still held through a conversion, or 0 */   \
 	F(ticket, ticket, 0)
 #define WIRE_result_session(F) F(u64, session, 0)
+#define WIRE_result_refused(F) /* the first right that was missing */                         \
+	F(u64, node, 0) F(u8, right, 0) /* enum right */                                          \
+	F(text, acl, LIMIT_NAME) /* the node's ACL, which does not give it */
 
 #define WIRE_RESULTS(R)                                                                       \
 	R(none) R(attr) R(created) R(contents) R(listing) R(lock) R(sequencer) R(usage)           \
-	R(renamed) R(deleted) R(acquired) R(session) R(queue) R(checked)
+	R(renamed) R(deleted) R(acquired) R(session) R(queue) R(checked) R(refused)
 
 /* ---- the payload of one log entry: commands applied together, or none of them ---- */
 

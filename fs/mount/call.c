@@ -140,9 +140,8 @@ guard_of(struct mount *m, const struct call *c)
 	return h->guard;
 }
 
-/* Through an open file a process acts as the user that opened it. */
-static struct bytes
-user_of(const struct call *c)
+struct bytes
+call_user(const struct call *c)
 {
 	return c->handle ? c->handle->user : c->event.user;
 }
@@ -150,7 +149,7 @@ user_of(const struct call *c)
 void
 call_act_for(struct call *behind, const struct call *c)
 {
-	behind->event.user = bytes_copy(user_of(c));
+	behind->event.user = bytes_copy(call_user(c));
 }
 
 /* The rights that the call's handle had at its open, on the node that it opened. */
@@ -176,7 +175,6 @@ call_ask(struct mount *m, struct call *c, const struct op *op, call_then *then)
 	c->token = ++m->calls.next_token;
 	c->op = op->code;
 	c->node = wire_op_node(op);
-	c->result = wire_op_result(op->code);
 	c->then = then;
 	c->session = m->session.over ? 0 : m->session.id;
 	c->outlasts = !c->answered && c->handle == NULL && c->lock == NULL && c->event.fh == 0;
@@ -189,7 +187,7 @@ call_ask(struct mount *m, struct call *c, const struct op *op, call_then *then)
 	    .outlasts = c->outlasts,
 	    .guard = guard_of(m, c),
 	    .opened = opened_of(c),
-	    .user = user_of(c),
+	    .user = call_user(c),
 	};
 	if (MOUNT_TRACES(m))
 		mount_trace_ask(m, c, op);
@@ -265,11 +263,15 @@ call_heard(struct mount *m, const struct client_answer *answer)
 	c->token = 0;
 	metrics_heard(m, c->op, a.rc);
 	note_rights(c, &a);
-	if (a.rc == RC_ACCES && c->answered)
-		refusal_of_work(m, c);
 	renew_digits(c, &a);
-	if ((a.rc == RC_OK || a.rc == RC_QUEUED) && a.result.kind != c->result)
+	if (a.result.kind != wire_answer_kind(c->op, a.rc))
 		a.rc = RC_BAD_MESSAGE;
+	if (a.rc == RC_ACCES) {
+		refusal_note(c, &a.result.refused);
+		/* Of an acquire the call tells that waits for it. */
+		if (c->answered && c->op != OP_acquire)
+			refusal_log(m, c, MOUNT_WRITE);
+	}
 	c->then(m, c, &a);
 }
 
@@ -291,7 +293,7 @@ answer(struct mount *m, struct call *c, enum mount_reply_kind kind, int error)
 	c->interrupted = false;
 	metrics_replied(m, c->event.kind, error);
 	if (error == EACCES)
-		refusal_of_call(m, c);
+		refusal_log(m, c, c->event.kind);
 	if (c->event.kind != MOUNT_LOOKUP)
 		stale_answered(m, c, error);
 	ARRAY_ROOM(u->replies, u->replies_n, u->replies_room);
@@ -510,6 +512,7 @@ call_free(struct mount *m, struct call *c)
 	free((void *)c->event.data.data);
 	free((void *)c->event.user.data);
 	free((void *)c->text.data);
+	free((void *)c->missing.acl.data);
 	if (c->version)
 		version_put(m, c->version);
 	free(c);

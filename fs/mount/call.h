@@ -31,11 +31,10 @@ struct call {
 	uint64_t session;         /* of the outstanding request; 0: the session that begins next */
 	uint64_t token;           /* of the outstanding request, 0: none */
 	enum op_code op;
-	uint64_t node;           /* the node of the request */
-	enum result_kind result; /* of its answer, unless that is a failure */
-	struct call *parent;     /* the rename for which this call holds a handle */
-	struct call_list held;   /* calls that hold handles for this one */
-	bool waits;              /* a call that is to hold a handle for this one is in a queue */
+	uint64_t node;         /* the node of the request */
+	struct call *parent;   /* the rename for which this call holds a handle */
+	struct call_list held; /* calls that hold handles for this one */
+	bool waits;            /* a call that is to hold a handle for this one is in a queue */
 	call_then *then;
 	call_next *next;
 	bool answered, ordered;
@@ -57,6 +56,7 @@ struct call {
 	uint64_t
 	    rights_on; /* a node; 0: none. The rights on it of the call's user, as told last: */
 	uint8_t rights;
+	struct result_refused missing; /* to it, as was found last; node 0: nothing. Owned */
 	struct bytes
 	    text;      /* the part of the reply collected so far, or a path; owned by the call */
 	size_t walked; /* the part of that path that was looked up */
@@ -87,6 +87,8 @@ struct call *call_new(struct mount *m, const struct mount_event *event);
 /* Background work that no caller waits for: a call that counts as answered, and whose requests are
  * sent in order, before later ones. */
 struct call *call_behind(struct mount *m, struct inode *inode, struct handle *handle);
+/* The user that the call acts as: through an open file, the one that opened it. A view. */
+struct bytes call_user(const struct call *c);
 /* The background work is done for the user of the call `c`. */
 void call_act_for(struct call *behind, const struct call *c);
 /* Frees the call, which is over. */

@@ -323,19 +323,20 @@ handle_guard(struct mount *m, struct call *c)
  * reading fetches the contents, too: the file may be deleted elsewhere before the first read. */
 
 static int
-open_denied(const struct attr *a, int flags)
+open_denied(struct call *c, const struct attr *a)
 {
-	int access = flags & O_ACCMODE;
+	const int flags = c->event.flags, access = flags & O_ACCMODE;
+	unsigned needed = 0;
 
 	if (a->kind == NODE_DIRECTORY)
 		return EISDIR;
 	if (flags & FLAG_EXEC)
 		return EACCES;
-	if (access != O_WRONLY && !(a->rights & RIGHT_READ))
-		return EACCES;
-	if ((access != O_RDONLY || (flags & O_TRUNC)) && !(a->rights & RIGHT_WRITE))
-		return EACCES;
-	return 0;
+	if (access != O_WRONLY)
+		needed |= RIGHT_READ;
+	if (access != O_RDONLY || (flags & O_TRUNC))
+		needed |= RIGHT_WRITE;
+	return refusal_by(c, a, needed);
 }
 
 static bool
@@ -372,16 +373,14 @@ open_done(struct mount *m, struct call *c)
 static void
 open_heard(struct mount *m, struct call *c, const struct client_answer *a)
 {
+	const struct attr *attr = wire_result_attr(&a->result);
 	int error = call_path_errno(m, c, a);
 
 	if (error == 0)
 		error = c->op == OP_get_contents ? snapshot_learn(m, c, a)
-		                                 : call_learn(m, c, &a->result.attr.attr, a->index);
-	if (error == 0) {
-		const struct attr seen = call_sees(c, c->inode);
-
-		error = open_denied(&seen, c->event.flags);
-	}
+		                                 : call_learn(m, c, attr, a->index);
+	if (error == 0)
+		error = open_denied(c, attr);
 	if (error || c->answered) {
 		call_status(m, c, error);
 		return;
@@ -496,7 +495,7 @@ create_heard(struct mount *m, struct call *c, const struct client_answer *a)
 	call_refer(c, i);
 	handle_refer(c, handle_new(m, i, c));
 	c->handle->opened = a->opens;
-	c->error = open_denied(attr, c->event.flags);
+	c->error = open_denied(c, attr);
 	if (a->result.created.fresh)
 		create_fresh(m, c, attr);
 	else

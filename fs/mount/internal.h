@@ -157,12 +157,14 @@ struct refusals {
 	uint64_t untold;
 };
 
-/* The call is refused with EACCES. If a right was missing, the cell is asked in the background for
- * what the line names, and the line is a notice of the trace. */
-void refusal_of_call(struct mount *m, const struct call *c);
-/* The cell has refused, for want of the right to write, what the mount did after its caller was
- * answered. */
-void refusal_of_work(struct mount *m, const struct call *c);
+/* This is missing to the call: the next refusal is because of it. */
+void refusal_note(struct call *c, const struct result_refused *missing);
+/* The mount's own decision: EACCES, which is noted, unless the attributes, which are those of an
+ * answer to the call, show all of the needed rights; else 0. */
+int refusal_by(struct call *c, const struct attr *attr, unsigned needed);
+/* A call of this kind is refused with EACCES: if a right is missing to it, the trace has a notice
+ * of it. */
+void refusal_log(struct mount *m, const struct call *c, enum mount_event_kind kind);
 
 /* The space that is used, and the attributes of the root: the machine asks every mount for them.
  * `df`, and `ls -l` of the directory in which the cell is mounted, must not hang because a cell

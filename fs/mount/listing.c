@@ -15,8 +15,8 @@ open_heard(struct mount *m, struct call *c, const struct client_answer *a)
 		error = call_learn(m, c, attr, a->index);
 	if (error == 0 && attr->kind != NODE_DIRECTORY)
 		error = ENOTDIR;
-	if (error == 0 && !(attr->rights & RIGHT_READ))
-		error = EACCES;
+	if (error == 0)
+		error = refusal_by(c, attr, RIGHT_READ);
 	if (error || c->answered)
 		call_status(m, c, error);
 	else

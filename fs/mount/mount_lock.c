@@ -198,6 +198,8 @@ ask_heard(struct mount *m, struct call *c, const struct client_answer *a)
 	} else if (a->rc == RC_QUEUED && l->wait) {
 		lock_queued(m, l);
 	} else {
+		if (a->rc == RC_ACCES && l->caller)
+			refusal_note(l->caller, &c->missing);
 		lock_refused(m, l, call_errno(m, c, a));
 		lock_next(m, l);
 	}
@@ -391,8 +393,12 @@ lock_grant(struct mount *m, const struct client_grant *g)
 		lock_came(m, l);
 	else if (g->rc == RC_STALE && !i->dead)
 		inode_die(m, i, false);
-	else
+	else {
+		if (g->rc == RC_ACCES && l->caller)
+			refusal_note(l->caller, &(struct result_refused){.node = i->ino,
+			                                                 .right = RIGHT_WRITE});
 		lock_refused(m, l, g->rc == RC_ACCES ? EACCES : EIO);
+	}
 	lock_next(m, l);
 	lock_put(m, l);
 }

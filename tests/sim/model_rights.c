@@ -339,6 +339,8 @@ model_check_rights(struct sim *s, const struct record *r, const struct item *it,
 	} needed[] = {{OP_get_contents, RIGHT_READ},
 	              {OP_get_listing, RIGHT_READ},
 	              {OP_get_sequencer, RIGHT_WRITE}};
+	const struct result_refused *refused = &result->refused;
+	unsigned right = 0;
 	bool permitted = true;
 
 	if (r->op.code == OP_get_attr && r->rc == RC_OK)
@@ -346,6 +348,7 @@ model_check_rights(struct sim *s, const struct record *r, const struct item *it,
 	for (size_t i = 0; i < sizeof needed / sizeof *needed; i++) {
 		if (needed[i].code != r->op.code)
 			continue;
+		right = needed[i].right;
 		permitted =
 		    model_has_right(s, it, r->index, session_of(s, r), r->user, needed[i].right);
 		if (r->cached && sim_leases_hold(s))
@@ -358,6 +361,10 @@ model_check_rights(struct sim *s, const struct record *r, const struct item *it,
 		permitted |= model_principal(&s->model, session_of(s, r))[0] != '\0';
 	if (r->rc == RC_ACCES && digits_doubtful(s, r))
 		return;
+	if (r->rc == RC_ACCES && (refused->node != it->node || refused->right != right))
+		sim_fail(s, "read %lu.%lu of %s is refused for right %u on node %lu",
+		         (unsigned long)r->session, (unsigned long)r->number,
+		         trace_path(s, it->node), refused->right, (unsigned long)refused->node);
 	if (permitted == (r->rc == RC_ACCES))
 		sim_fail(s, "read %lu.%lu of %s for \"%.*s\" is answered %s, %s the right",
 		         (unsigned long)r->session, (unsigned long)r->number,

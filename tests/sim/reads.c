@@ -168,17 +168,17 @@ static void
 check_lock_now(struct sim *s, const struct tree *t, uint64_t session, const struct item *it)
 {
 	struct op op = {.code = OP_get_lock, .get_lock = {.node = it->node}};
-	struct buffer encoded = BUFFER(LIMIT_FRAME);
+	struct buffer holders = BUFFER(LIMIT_FRAME);
 	struct result result;
 
-	if (tree_read(t, &(struct requester){.session = session}, 0, &op, &encoded) != RC_OK)
+	if (tree_read(t, &(struct requester){.session = session}, 0, &op, &result, &holders) !=
+	    RC_OK)
 		sim_fail(s, "the lock of %s can't be read", trace_path(s, it->node));
-	must(wire_get_result(RESULT_lock, buffer_view(&encoded), &result) == RC_OK);
 	if (!is_lock(it, &result.lock))
 		sim_fail(s, "the lock of %s is in state %u with %u holders, generation %lu",
 		         trace_path(s, it->node), result.lock.state, result.lock.holders.count,
 		         (unsigned long)result.lock.lock_generation);
-	buffer_free(&encoded);
+	buffer_free(&holders);
 }
 
 void
@@ -202,25 +202,19 @@ static void
 check_item(struct sim *s, const struct tree *t, uint64_t session, const struct item *it)
 {
 	struct op op = {.code = OP_get_contents, .get_contents = {.node = it->node}};
-	struct buffer encoded = BUFFER(LIMIT_FRAME);
-	struct result result;
-	enum rc rc = tree_read(t, &(struct requester){.session = session}, 0, &op, &encoded);
+	struct buffer scratch = BUFFER(LIMIT_FRAME); /* contents need none */
+	struct result r;
+	enum rc rc = tree_read(t, &(struct requester){.session = session}, 0, &op, &r, &scratch);
 
 	if (rc == RC_ACCES && it->died == 0 &&
-	    !model_has_right(s, it, s->model.applied, session, (struct bytes){0}, RIGHT_READ)) {
-		buffer_free(&encoded);
+	    !model_has_right(s, it, s->model.applied, session, (struct bytes){0}, RIGHT_READ))
 		return;
-	}
 	if ((rc == RC_OK) != (it->died == 0))
 		sim_fail(s, "at the end node %lu (%s) reads %s", (unsigned long)it->node, it->name,
 		         rc_name(rc));
-	if (rc == RC_OK) {
-		must(wire_get_result(RESULT_contents, buffer_view(&encoded), &result) == RC_OK);
-		if (!bytes_equal(result.contents.contents,
-		                 it->versions[it->versions_n - 1].contents))
-			sim_fail(s, "at the end %s holds something else", it->name);
-	}
-	buffer_free(&encoded);
+	if (rc == RC_OK &&
+	    !bytes_equal(r.contents.contents, it->versions[it->versions_n - 1].contents))
+		sim_fail(s, "at the end %s holds something else", it->name);
 }
 
 void

@@ -325,7 +325,7 @@ reply(struct player *p, uint64_t number, enum rc rc)
 	const enum op_code op = p->ops[number % NUMBERS];
 	const char *check = script_value(p->s, "check");
 	struct buffer encoded = BUFFER(LIMIT_FRAME);
-	struct result result = {.kind = wire_op_result(op)};
+	struct result result = {.kind = wire_answer_kind(op, rc)};
 	struct message m = {.code = MSG_reply,
 	                    .reply = {.number = number,
 	                              .rc = (uint8_t)rc,
@@ -340,8 +340,7 @@ reply(struct player *p, uint64_t number, enum rc rc)
 		result.acquired.ticket = (struct ticket){.epoch = EPOCH, .place = 11};
 	else if (op == OP_acquire)
 		result.acquired = (struct result_acquired){.lock_generation = 4, .fence = 44};
-	if (rc == RC_OK || rc == RC_QUEUED)
-		wire_put_result(&encoded, &result);
+	wire_put_result(&encoded, &result);
 	m.reply.result = buffer_view(&encoded);
 	receive(p, &m);
 	buffer_free(&encoded);

@@ -206,7 +206,7 @@ tell_answer(struct bench *b, struct pending *p, enum rc rc)
 	struct mount_event event = {.kind = MOUNT_ANSWER, .answer = &a};
 	const struct attr *attr = rc == RC_OK ? wire_result_attr(&b->cell->answer) : NULL;
 
-	if (rc == RC_OK || rc == RC_QUEUED)
+	if (wire_answer_kind(p->op.code, rc) == b->cell->answer.kind)
 		a.result = b->cell->answer;
 	if (attr)
 		a.opens = (struct client_rights){.node = attr->node,
@@ -234,6 +234,11 @@ bench_answer_with(struct bench *b, enum rc rc)
 	struct pending p = next_pending(b);
 
 	assert_int_not_equal(rc, RC_OK);
+	b->cell->answer = (struct result){.kind = RESULT_none};
+	if (rc == RC_ACCES)
+		b->cell->answer =
+		    (struct result){.kind = RESULT_refused,
+		                    .refused = {wire_op_node(&p.op), RIGHT_READ, bytes_of("none")}};
 	tell_answer(b, &p, rc);
 }
 

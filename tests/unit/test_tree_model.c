@@ -65,8 +65,8 @@ assert_same_read(struct rng *rng, const struct side *a, const struct side *b)
 	struct op op;
 
 	random_read(rng, a->tree, &op);
-	assert_int_equal(tree_read(a->tree, &who, 1, &op, &from_a),
-	                 tree_read(b->tree, &who, 1, &op, &from_b));
+	assert_int_equal(tree_read_encoded(a->tree, &who, 1, &op, &from_a),
+	                 tree_read_encoded(b->tree, &who, 1, &op, &from_b));
 	assert_true(bytes_equal(buffer_view(&from_a), buffer_view(&from_b)));
 	buffer_free(&from_a);
 	buffer_free(&from_b);

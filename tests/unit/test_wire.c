@@ -236,7 +236,7 @@ TEST(test_codes_without_meaning_are_refused)
 		if (variant_of_op(code) == NULL)
 			assert_int_equal(wire_get_op((struct bytes){byte, 1}, &op), RC_BAD_MESSAGE);
 	}
-	assert_null(variant_of_result(RESULT_checked + 1));
+	assert_null(variant_of_result(RESULT_refused + 1));
 }
 
 TEST(test_frame_length)

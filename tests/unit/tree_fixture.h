@@ -38,6 +38,9 @@ enum rc run(struct fixture *f, uint64_t session, const struct op *op);
 enum rc run_numbered(struct fixture *f, uint64_t session, uint64_t number, uint64_t below,
                      const struct op *op);
 enum rc look(struct fixture *f, uint64_t session, const struct op *op);
+/* tree_read, with its result encoded in `to`, in place of what was there. */
+enum rc tree_read_encoded(const struct tree *t, const struct requester *who, int64_t now_ns,
+                          const struct op *op, struct buffer *to);
 
 /* The first note of this kind in the last outcome, NULL if there is none. */
 const struct tree_note *noted(const struct fixture *f, enum tree_note_kind kind);

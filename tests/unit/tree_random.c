@@ -31,15 +31,13 @@ static uint64_t
 child_of(struct rng *r, const struct tree *t, uint64_t session, uint64_t parent)
 {
 	struct op op = {.code = OP_lookup, .lookup = {.parent = parent, .name = random_name(r)}};
-	struct buffer found = BUFFER(LIMIT_FRAME);
-	struct result result = {0};
-	uint64_t node = parent;
+	struct buffer scratch = BUFFER(LIMIT_FRAME); /* attributes need none */
+	const struct requester who = {.session = session};
+	struct result found;
 
-	if (tree_read(t, &(struct requester){.session = session}, 0, &op, &found) == RC_OK &&
-	    wire_get_result(RESULT_attr, buffer_view(&found), &result) == RC_OK)
-		node = result.attr.attr.node;
-	buffer_free(&found);
-	return node;
+	if (tree_read(t, &who, 0, &op, &found, &scratch) != RC_OK)
+		return parent;
+	return found.attr.attr.node;
 }
 
 /* A walk from the root down, so that mostly nodes are met that exist. */
