@@ -1,5 +1,6 @@
 #include <stdlib.h>
 #include <string.h>
+#include "cell/base/keyed.h"
 #include "cell/base/memory.h"
 #include "cell/base/must.h"
 #include "cell/client/cache.h"
@@ -38,33 +39,14 @@ struct cache_mark {
 };
 
 static int
-order(uint64_t a, uint64_t b)
-{
-	return a < b ? -1 : a > b;
-}
-
-static int
-entry_compare(const struct cache_entry *a, const struct cache_entry *b)
-{
-	return order(a->node, b->node);
-}
-
-static int
 name_compare(const struct cache_name *a, const struct cache_name *b)
 {
 	return bytes_compare(a->name, b->name);
 }
 
-static int
-mark_compare(const struct cache_mark *a, const struct cache_mark *b)
-{
-	return order(a->node, b->node);
-}
-
-RB_GENERATE_INTERNAL(cache_entries, cache_entry, entry, entry_compare,
-                     __attribute__((unused)) static)
+KEYED_TREE(cache_entries, cache_entry, entry, node)
 RB_GENERATE_INTERNAL(cache_names, cache_name, entry, name_compare, __attribute__((unused)) static)
-RB_GENERATE_INTERNAL(cache_marks, cache_mark, entry, mark_compare, __attribute__((unused)) static)
+KEYED_TREE(cache_marks, cache_mark, entry, node)
 
 void
 cache_begin(struct cache *c)
@@ -81,9 +63,7 @@ cache_begin(struct cache *c)
 static struct cache_entry *
 entry_find(const struct cache *c, uint64_t node)
 {
-	struct cache_entry like = {.node = node};
-
-	return RB_FIND(cache_entries, (struct cache_entries *)&c->entries, &like);
+	return cache_entries_find(&c->entries, node);
 }
 
 static void
@@ -171,9 +151,7 @@ entry_name(const struct cache_entry *e, struct bytes name)
 static struct cache_mark *
 mark_find(const struct cache *c, uint64_t node)
 {
-	struct cache_mark like = {.node = node};
-
-	return RB_FIND(cache_marks, (struct cache_marks *)&c->marks, &like);
+	return cache_marks_find(&c->marks, node);
 }
 
 static void

@@ -3,6 +3,7 @@
  * last event that was received, and then either nothing is missing, or it is said that something
  * may be: by a gap, or by the event that the master has failed over. */
 #include <stdlib.h>
+#include "cell/base/keyed.h"
 #include "cell/base/memory.h"
 #include "cell/base/must.h"
 #include "cell/client/internal.h"
@@ -23,20 +24,12 @@ struct client_watch {
 	struct bytes path;   /* owned; empty: not yet known */
 };
 
-static int
-watch_compare(const struct client_watch *a, const struct client_watch *b)
-{
-	return (a->node > b->node) - (a->node < b->node);
-}
-
-RB_GENERATE_INTERNAL(watch_tree, client_watch, link, watch_compare, static __attribute__((unused)))
+KEYED_TREE(watch_tree, client_watch, link, node)
 
 static struct client_watch *
 watch_find(struct client *c, uint64_t node)
 {
-	struct client_watch like = {.node = node};
-
-	return RB_FIND(watch_tree, &c->watches.by_node, &like);
+	return watch_tree_find(&c->watches.by_node, node);
 }
 
 static void

@@ -5,17 +5,12 @@
  * own timer has run the whole delay since the expiry was applied, or since its epoch began: it
  * cannot know how much of the delay passed under its predecessor. */
 #include <stdlib.h>
+#include "cell/base/keyed.h"
 #include "cell/base/memory.h"
 #include "cell/base/must.h"
 #include "cell/master/internal.h"
 
-static int
-delay_compare(const struct delay_timer *a, const struct delay_timer *b)
-{
-	return a->node < b->node ? -1 : a->node > b->node;
-}
-
-RB_GENERATE_INTERNAL(delay_tree, delay_timer, link, delay_compare, __attribute__((unused)) static)
+KEYED_TREE(delay_tree, delay_timer, link, node)
 
 void
 m_delay_init(struct master *m)
@@ -39,9 +34,7 @@ delay_all_inherited(const struct master *m)
 static struct delay_timer *
 delay_find(struct master *m, uint64_t node)
 {
-	struct delay_timer like = {.node = node};
-
-	return RB_FIND(delay_tree, &m->delays.by_node, &like);
+	return delay_tree_find(&m->delays.by_node, node);
 }
 
 void

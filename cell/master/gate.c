@@ -3,25 +3,13 @@
 #include <stdlib.h>
 
 #include "cell/base/limit.h"
+#include "cell/base/keyed.h"
 #include "cell/base/memory.h"
 #include "cell/base/must.h"
 #include "cell/master/internal.h"
 
-static int
-key_compare(const struct gate_key *a, const struct gate_key *b)
-{
-	return a->key < b->key ? -1 : a->key > b->key;
-}
-
-static int
-copy_compare(const struct gate_copy *a, const struct gate_copy *b)
-{
-	return key_compare(a->key, b->key);
-}
-
-RB_GENERATE_INTERNAL(gate_keys, gate_key, link, key_compare, __attribute__((unused)) static)
-RB_GENERATE_INTERNAL(gate_session_copies, gate_copy, of_session, copy_compare,
-                     __attribute__((unused)) static)
+KEYED_TREE(gate_keys, gate_key, link, key)
+KEYED_TREE(gate_session_copies, gate_copy, of_session, key->key)
 
 void
 gate_init(struct gate *g)
@@ -49,9 +37,7 @@ gate_clear(struct gate *g)
 static struct gate_key *
 key_find(const struct gate *g, uint64_t key)
 {
-	struct gate_key like = {.key = key};
-
-	return RB_FIND(gate_keys, (struct gate_keys *)&g->keys, &like);
+	return gate_keys_find(&g->keys, key);
 }
 
 static struct gate_key *
@@ -132,9 +118,7 @@ gate_session_init(struct gate_session *s, uint64_t id)
 static struct gate_copy *
 copy_find(const struct gate_session *s, struct gate_key *k)
 {
-	struct gate_copy like = {.key = k};
-
-	return RB_FIND(gate_session_copies, (struct gate_session_copies *)&s->copies, &like);
+	return gate_session_copies_find(&s->copies, k->key);
 }
 
 bool

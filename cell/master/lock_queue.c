@@ -5,6 +5,7 @@
  * The first waiter gets the lock by a grant in the log, which names it. Until the grant is applied
  * the waiter keeps its place, and when apply finds the lock taken it stays there. */
 #include <stdlib.h>
+#include "cell/base/keyed.h"
 #include "cell/base/memory.h"
 #include "cell/base/must.h"
 #include "cell/master/internal.h"
@@ -39,15 +40,9 @@ place_compare(const struct waiter *a, const struct waiter *b)
 	return by != 0 ? by : name_compare(a, b);
 }
 
-static int
-queue_compare(const struct lock_queue *a, const struct lock_queue *b)
-{
-	return order(a->node, b->node);
-}
-
 RB_GENERATE_INTERNAL(waiter_names, waiter, by_name, name_compare, __attribute__((unused)) static)
 RB_GENERATE_INTERNAL(waiter_places, waiter, by_place, place_compare, __attribute__((unused)) static)
-RB_GENERATE_INTERNAL(queue_tree, lock_queue, link, queue_compare, __attribute__((unused)) static)
+KEYED_TREE(queue_tree, lock_queue, link, node)
 
 /* ---- the queue ---- */
 
@@ -60,17 +55,13 @@ m_queue_init(struct master *m)
 struct lock_queue *
 m_queue_find(struct master *m, uint64_t node)
 {
-	struct lock_queue like = {.node = node};
-
-	return RB_FIND(queue_tree, &m->queues.by_node, &like);
+	return queue_tree_find(&m->queues.by_node, node);
 }
 
 struct lock_queue *
 m_queue_after(struct master *m, uint64_t after)
 {
-	struct lock_queue beyond = {.node = after + 1};
-
-	return after == UINT64_MAX ? NULL : RB_NFIND(queue_tree, &m->queues.by_node, &beyond);
+	return queue_tree_after(&m->queues.by_node, after);
 }
 
 uint32_t

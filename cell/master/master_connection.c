@@ -1,23 +1,16 @@
 #include <stdlib.h>
 #include <string.h>
+#include "cell/base/keyed.h"
 #include "cell/base/memory.h"
 #include "cell/base/must.h"
 #include "cell/master/internal.h"
 
-static int
-connection_compare(const struct m_connection *a, const struct m_connection *b)
-{
-	return a->id < b->id ? -1 : a->id > b->id;
-}
-
-RB_GENERATE(m_connection_tree, m_connection, link, connection_compare)
+KEYED_GENERATE(m_connection_tree, m_connection, link, id)
 
 struct m_connection *
 m_connection_find(struct master *m, uint64_t id)
 {
-	struct m_connection like = {.id = id};
-
-	return RB_FIND(m_connection_tree, &m->connections.by_id, &like);
+	return m_connection_tree_find(&m->connections.by_id, id);
 }
 
 void

@@ -5,44 +5,26 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cell/base/keyed.h"
 #include "cell/base/memory.h"
 #include "cell/base/must.h"
 #include "cell/master/internal.h"
 
 /* ---- watch table ---- */
 
-static int
-node_compare(const struct watched_node *a, const struct watched_node *b)
-{
-	return (a->node > b->node) - (a->node < b->node);
-}
-
-static int
-watcher_compare(const struct watcher *a, const struct watcher *b)
-{
-	return node_compare(a->node, b->node);
-}
-
-RB_GENERATE_INTERNAL(watched_nodes, watched_node, link, node_compare,
-                     static __attribute__((unused)))
-RB_GENERATE_INTERNAL(session_watchers, watcher, of_session, watcher_compare,
-                     static __attribute__((unused)))
+KEYED_TREE(watched_nodes, watched_node, link, node)
+KEYED_TREE(session_watchers, watcher, of_session, node->node)
 
 struct watched_node *
 m_watch_find(struct master *m, uint64_t node)
 {
-	struct watched_node like = {.node = node};
-
-	return RB_FIND(watched_nodes, &m->watches.nodes, &like);
+	return watched_nodes_find(&m->watches.nodes, node);
 }
 
 static struct watcher *
 watcher_find(struct m_session *s, uint64_t node)
 {
-	struct watched_node like_node = {.node = node};
-	struct watcher like = {.node = &like_node};
-
-	return RB_FIND(session_watchers, &s->watches.by_node, &like);
+	return session_watchers_find(&s->watches.by_node, node);
 }
 
 static struct watched_node *

@@ -2,19 +2,14 @@
  * request that is received again while its command is in flight is not proposed twice; when the
  * command was applied before, the tree has kept its answer. */
 #include <stdlib.h>
+#include "cell/base/keyed.h"
 #include "cell/base/memory.h"
 #include "cell/base/must.h"
 #include "cell/base/principal.h"
 #include "cell/master/master_request.h"
 #include "cell/master/internal.h"
 
-static int
-request_compare(const struct m_request *a, const struct m_request *b)
-{
-	return a->number < b->number ? -1 : a->number > b->number;
-}
-
-RB_GENERATE_INTERNAL(request_tree, m_request, link, request_compare, __attribute__((unused)) static)
+KEYED_TREE(request_tree, m_request, link, number)
 
 static int
 by_acquire(const struct m_request *a, const struct m_request *b)
@@ -27,7 +22,7 @@ by_acquire(const struct m_request *a, const struct m_request *b)
 		return p->owner < q->owner ? -1 : 1;
 	if (p->acquisition != q->acquisition)
 		return p->acquisition < q->acquisition ? -1 : 1;
-	return request_compare(a, b);
+	return request_tree_order(a, b);
 }
 
 RB_GENERATE_INTERNAL(acquire_tree, m_request, by_name, by_acquire, __attribute__((unused)) static)
@@ -52,9 +47,7 @@ struct shown {
 static struct m_request *
 request_find(struct m_session *s, uint64_t number)
 {
-	struct m_request like = {.number = number};
-
-	return RB_FIND(request_tree, &s->requests.by_number, &like);
+	return request_tree_find(&s->requests.by_number, number);
 }
 
 struct m_request *

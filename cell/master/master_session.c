@@ -1,18 +1,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cell/base/keyed.h"
 #include "cell/base/memory.h"
 #include "cell/base/must.h"
 #include "cell/base/principal.h"
 #include "cell/master/internal.h"
 
-static int
-session_compare(const struct m_session *a, const struct m_session *b)
-{
-	return a->id < b->id ? -1 : a->id > b->id;
-}
-
-RB_GENERATE(m_session_tree, m_session, link, session_compare)
+KEYED_GENERATE(m_session_tree, m_session, link, id)
 
 /* A session of an earlier epoch has a whole lease before it may expire. */
 static struct m_session *
@@ -31,8 +26,7 @@ session_inherit(struct master *m, const struct tree_session *t)
 struct m_session *
 m_session_find(struct master *m, uint64_t id)
 {
-	struct m_session like = {.id = id};
-	struct m_session *s = RB_FIND(m_session_tree, &m->sessions.by_id, &like);
+	struct m_session *s = m_session_tree_find(&m->sessions.by_id, id);
 	struct tree_session t;
 
 	if (s == NULL && id > m->sessions.inherited && id <= m->sessions.inherit_to &&

@@ -7,6 +7,7 @@
 #include <stdbool.h>
 
 #include "cell/base/bytes.h"
+#include "cell/base/keyed.h"
 #include "cell/base/limit.h"
 #include "cell/base/mono.h"
 #include "cell/master/gate.h"
@@ -291,7 +292,7 @@ struct m_session {
 };
 
 RB_HEAD(m_session_tree, m_session);
-RB_PROTOTYPE(m_session_tree, m_session, link, )
+KEYED_PROTOTYPE(m_session_tree, m_session, link)
 
 struct m_sessions {
 	struct m_session_tree by_id;
@@ -331,7 +332,7 @@ struct m_connection {
 };
 
 RB_HEAD(m_connection_tree, m_connection);
-RB_PROTOTYPE(m_connection_tree, m_connection, link, )
+KEYED_PROTOTYPE(m_connection_tree, m_connection, link)
 
 struct m_connections {
 	struct m_connection_tree by_id;

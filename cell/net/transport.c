@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cell/base/keyed.h"
 #include "cell/base/memory.h"
 #include "cell/base/must.h"
 #include "cell/sys/clock.h"
@@ -18,18 +19,12 @@
 
 enum { BACKLOG = 512, LATE_CHUNKS = 2, PACE_QUIET_S = 10, PACE_MAX_S = 600 };
 
-static int
-by_id(const struct stream *a, const struct stream *b)
-{
-	return a->id < b->id ? -1 : a->id > b->id;
-}
-
-RB_GENERATE_INTERNAL(stream_tree, stream, node, by_id, __attribute__((unused)) static)
+KEYED_TREE(stream_tree, stream, node, id)
 
 struct stream *
 transport_find(struct transport *n, uint64_t id)
 {
-	return RB_FIND(stream_tree, &n->streams, &(struct stream){.id = id});
+	return stream_tree_find(&n->streams, id);
 }
 
 /* ---- the end ---- */

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cell/base/limit.h"
+#include "cell/base/keyed.h"
 #include "cell/base/memory.h"
 #include "cell/base/must.h"
 
@@ -37,26 +38,19 @@ struct inbox_principal {
 };
 
 static int
-by_conn(const struct inbox_queue *a, const struct inbox_queue *b)
-{
-	return a->conn < b->conn ? -1 : a->conn > b->conn;
-}
-
-static int
 by_key(const struct inbox_principal *a, const struct inbox_principal *b)
 {
 	return memcmp(a->key, b->key, sizeof a->key);
 }
 
-RB_GENERATE_INTERNAL(inbox_tree, inbox_queue, link, by_conn, __attribute__((unused)) static)
+KEYED_TREE(inbox_tree, inbox_queue, link, conn)
 RB_GENERATE_INTERNAL(inbox_principals, inbox_principal, link, by_key,
                      __attribute__((unused)) static)
 
 static struct inbox_queue *
 find(const struct inbox *in, uint64_t conn)
 {
-	return RB_FIND(inbox_tree, (struct inbox_tree *)&in->queues,
-	               &(struct inbox_queue){.conn = conn});
+	return inbox_tree_find(&in->queues, conn);
 }
 
 static struct inbox_principal *

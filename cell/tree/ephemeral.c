@@ -1,29 +1,23 @@
 #include <stdlib.h>
+#include "cell/base/keyed.h"
 #include "cell/tree/internal.h"
 
-static int
-compare_opened(const struct opener *a, const struct opener *b)
-{
-	return (a->opened > b->opened) - (a->opened < b->opened);
-}
+KEYED_GENERATE(session_openers, opener, in_session, opened)
 
 static int
 compare_session(const struct opener *a, const struct opener *b)
 {
 	if (a->session->id != b->session->id)
 		return a->session->id > b->session->id ? 1 : -1;
-	return compare_opened(a, b);
+	return session_openers_order(a, b);
 }
 
 RB_GENERATE(node_openers, opener, in_node, compare_session)
-RB_GENERATE(session_openers, opener, in_session, compare_opened)
 
 struct opener *
 opener_find(const struct session *s, uint64_t opened)
 {
-	struct opener key = {.opened = opened};
-
-	return RB_FIND(session_openers, (struct session_openers *)&s->openers, &key);
+	return session_openers_find(&s->openers, opened);
 }
 
 void

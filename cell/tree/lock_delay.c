@@ -84,12 +84,8 @@ apply_set_lock_delay(struct execution *x, const struct op_set_lock_delay *o, str
 bool
 tree_delay_after(const struct tree *t, uint64_t after, struct tree_note *delay)
 {
-	struct node beyond = {.number = after + 1};
-	struct lock key = {.node = &beyond}, *l;
+	const struct lock *l = delayed_locks_after(&t->delays.by_node, after);
 
-	if (after == UINT64_MAX)
-		return false;
-	l = RB_NFIND(delayed_locks, (struct delayed_locks *)&t->delays.by_node, &key);
 	if (l == NULL)
 		return false;
 	*delay = (struct tree_note){.kind = TREE_DELAY_BEGAN, .node = l->node->number};

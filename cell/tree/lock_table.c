@@ -1,13 +1,11 @@
 /* Sessions number their acquisitions, so that a late duplicate of a release or cancel finds an
  * acquisition that it does not name, and has no effect. */
 #include <stdlib.h>
+#include "cell/base/keyed.h"
 #include "cell/tree/internal.h"
 
-static int
-compare_lock(const struct lock *a, const struct lock *b)
-{
-	return (a->node->number > b->node->number) - (a->node->number < b->node->number);
-}
+KEYED_GENERATE(locks, lock, in_tree, node->number)
+KEYED_GENERATE(delayed_locks, lock, in_delayed, node->number)
 
 static int
 compare_owner(const struct holder *a, const struct holder *b)
@@ -26,13 +24,11 @@ compare_session(const struct holder *a, const struct holder *b)
 static int
 compare_node(const struct holder *a, const struct holder *b)
 {
-	int order = compare_lock(a->lock, b->lock);
+	int order = locks_order(a->lock, b->lock);
 
 	return order != 0 ? order : compare_owner(a, b);
 }
 
-RB_GENERATE(locks, lock, in_tree, compare_lock)
-RB_GENERATE(delayed_locks, lock, in_delayed, compare_lock)
 RB_GENERATE(lock_holders, holder, in_lock, compare_session)
 RB_GENERATE(session_holders, holder, in_session, compare_node)
 

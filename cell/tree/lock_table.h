@@ -5,6 +5,7 @@
 #include <bsd/sys/queue.h>
 #include <bsd/sys/tree.h>
 
+#include "cell/base/keyed.h"
 #include "cell/tree/apply.h"
 
 struct holder;
@@ -25,7 +26,7 @@ struct lock_delay {
 };
 
 RB_HEAD(delayed_locks, lock);
-RB_PROTOTYPE(delayed_locks, lock, in_delayed, )
+KEYED_PROTOTYPE(delayed_locks, lock, in_delayed)
 
 struct lock_delays {
 	struct delayed_locks by_node;
@@ -78,7 +79,7 @@ struct holder {
 
 RB_HEAD(locks, lock);
 RB_HEAD(session_holders, holder);
-RB_PROTOTYPE(locks, lock, in_tree, )
+KEYED_PROTOTYPE(locks, lock, in_tree)
 RB_PROTOTYPE(lock_holders, holder, in_lock, )
 RB_PROTOTYPE(session_holders, holder, in_session, )
 

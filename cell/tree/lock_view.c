@@ -17,17 +17,11 @@ tree_lock_holders(const struct tree *t, uint64_t session, uint64_t owner, uint64
 bool
 tree_lock_after(const struct tree *t, uint64_t after, uint64_t *node)
 {
-	struct node beyond = {.number = after + 1};
-	struct lock key = {.node = &beyond};
-	const struct lock *l;
+	const struct lock *l = locks_after(&t->locks.by_node, after);
 
-	if (after == UINT64_MAX)
-		return false;
-	l = RB_NFIND(locks, (struct locks *)&t->locks.by_node, &key);
-	if (l == NULL)
-		return false;
-	*node = l->node->number;
-	return true;
+	if (l != NULL)
+		*node = l->node->number;
+	return l != NULL;
 }
 
 bool

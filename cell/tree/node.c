@@ -1,14 +1,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cell/base/keyed.h"
 #include "cell/base/checksum.h"
 #include "cell/tree/internal.h"
-
-static int
-compare_number(const struct node *a, const struct node *b)
-{
-	return (a->number > b->number) - (a->number < b->number);
-}
 
 static int
 compare_name(const struct node *a, const struct node *b)
@@ -16,16 +11,14 @@ compare_name(const struct node *a, const struct node *b)
 	return bytes_compare(a->name, b->name);
 }
 
-RB_GENERATE(nodes, node, in_tree, compare_number)
+KEYED_GENERATE(nodes, node, in_tree, number)
 RB_GENERATE(children, node, in_parent, compare_name)
-RB_GENERATE(session_directories, node, in_creator, compare_number)
+KEYED_GENERATE(session_directories, node, in_creator, number)
 
 struct node *
 node_find(const struct tree *t, uint64_t number)
 {
-	struct node key = {.number = number};
-
-	return RB_FIND(nodes, (struct nodes *)&t->nodes.by_number, &key);
+	return nodes_find(&t->nodes.by_number, number);
 }
 
 struct node *

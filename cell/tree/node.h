@@ -5,6 +5,7 @@
 #include <bsd/sys/queue.h>
 #include <bsd/sys/tree.h>
 
+#include "cell/base/keyed.h"
 #include "cell/tree/lock_table.h"
 #include "cell/tree/tree.h"
 
@@ -32,7 +33,7 @@ struct opener {
 RB_HEAD(node_openers, opener);
 RB_HEAD(session_openers, opener);
 RB_PROTOTYPE(node_openers, opener, in_node, )
-RB_PROTOTYPE(session_openers, opener, in_session, )
+KEYED_PROTOTYPE(session_openers, opener, in_session)
 
 /* The session's opener by this number; NULL when there is none. */
 struct opener *opener_find(const struct session *s, uint64_t opened);
@@ -90,9 +91,9 @@ struct node {
 
 RB_HEAD(nodes, node);
 RB_HEAD(session_directories, node);
-RB_PROTOTYPE(nodes, node, in_tree, )
+KEYED_PROTOTYPE(nodes, node, in_tree)
 RB_PROTOTYPE(children, node, in_parent, )
-RB_PROTOTYPE(session_directories, node, in_creator, )
+KEYED_PROTOTYPE(session_directories, node, in_creator)
 
 struct tree_nodes {
 	struct nodes by_number;

@@ -1,16 +1,11 @@
 #include <stdlib.h>
+#include "cell/base/keyed.h"
 #include "cell/base/principal.h"
 #include "cell/tree/internal.h"
 
 #define ADMIN "admin"
 
 enum { KEY_BYTES = 32 };
-
-static int
-compare_generation(const struct principal *a, const struct principal *b)
-{
-	return (a->generation > b->generation) - (a->generation < b->generation);
-}
 
 static int
 compare_name(const struct principal *a, const struct principal *b)
@@ -24,8 +19,7 @@ compare_key(const struct principal *a, const struct principal *b)
 	return bytes_compare(a->key, b->key);
 }
 
-RB_GENERATE_INTERNAL(principal_generations, principal, by_generation, compare_generation,
-                     __attribute__((unused)) static)
+KEYED_TREE(principal_generations, principal, by_generation, generation)
 RB_GENERATE_INTERNAL(principal_names, principal, by_name, compare_name,
                      __attribute__((unused)) static)
 RB_GENERATE_INTERNAL(principal_keys, principal, by_key, compare_key, __attribute__((unused)) static)
@@ -35,10 +29,7 @@ RB_GENERATE_INTERNAL(principal_keys, principal, by_key, compare_key, __attribute
 struct principal *
 principal_find(const struct tree *t, uint64_t generation)
 {
-	struct principal key = {.generation = generation};
-
-	return RB_FIND(principal_generations,
-	               (struct principal_generations *)&t->principals.by_generation, &key);
+	return principal_generations_find(&t->principals.by_generation, generation);
 }
 
 struct principal *

@@ -1,13 +1,11 @@
 #include <stdlib.h>
 
+#include "cell/base/keyed.h"
 #include "cell/base/principal.h"
 #include "cell/tree/internal.h"
 
-static int
-compare_id(const struct session *a, const struct session *b)
-{
-	return (a->id > b->id) - (a->id < b->id);
-}
+KEYED_GENERATE(sessions, session, in_tree, id)
+KEYED_TREE(ended_sessions, session, in_ended, id)
 
 static int
 compare_nonce(const struct session *a, const struct session *b)
@@ -20,13 +18,11 @@ compare_principal(const struct session *a, const struct session *b)
 {
 	int by = bytes_compare(a->principal, b->principal);
 
-	return by != 0 ? by : compare_id(a, b);
+	return by != 0 ? by : sessions_order(a, b);
 }
 
-RB_GENERATE(sessions, session, in_tree, compare_id)
 RB_GENERATE(nonces, session, by_nonce, compare_nonce)
 RB_GENERATE(principal_sessions, session, by_principal, compare_principal)
-RB_GENERATE_INTERNAL(ended_sessions, session, in_ended, compare_id, __attribute__((unused)) static)
 
 void
 session_table_init(struct tree *t)
@@ -44,9 +40,7 @@ tree_set_ending(struct tree *t, size_t pieces)
 struct session *
 session_find(const struct tree *t, uint64_t id)
 {
-	struct session key = {.id = id};
-
-	return RB_FIND(sessions, (struct sessions *)&t->sessions.by_id, &key);
+	return sessions_find(&t->sessions.by_id, id);
 }
 
 struct session *
@@ -301,11 +295,8 @@ tree_session(const struct tree *t, uint64_t id, struct tree_session *s)
 bool
 tree_session_after(const struct tree *t, uint64_t id, struct tree_session *s)
 {
-	struct session key = {.id = id + 1}, *found;
+	struct session *found = sessions_after(&t->sessions.by_id, id);
 
-	if (id == UINT64_MAX)
-		return false;
-	found = RB_NFIND(sessions, (struct sessions *)&t->sessions.by_id, &key);
 	while (found != NULL && found->ending != 0)
 		found = RB_NEXT(sessions, NULL, found);
 	if (found != NULL)
@@ -374,20 +365,12 @@ tree_session_locks(const struct tree *t, uint64_t id)
 
 /* ---- reply cache ---- */
 
-static int
-compare_number(const struct cached_reply *a, const struct cached_reply *b)
-{
-	return (a->number > b->number) - (a->number < b->number);
-}
-
-RB_GENERATE(session_replies, cached_reply, in_session, compare_number)
+KEYED_GENERATE(session_replies, cached_reply, in_session, number)
 
 struct cached_reply *
 reply_cache_find(const struct session *s, uint64_t number)
 {
-	struct cached_reply key = {.number = number};
-
-	return RB_FIND(session_replies, (struct session_replies *)&s->replies, &key);
+	return session_replies_find(&s->replies, number);
 }
 
 void

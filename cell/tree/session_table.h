@@ -4,6 +4,7 @@
 
 #include <bsd/sys/tree.h>
 
+#include "cell/base/keyed.h"
 #include "cell/tree/apply.h"
 #include "cell/tree/lock_table.h"
 #include "cell/tree/node.h"
@@ -29,7 +30,7 @@ struct cached_reply {
 };
 
 RB_HEAD(session_replies, cached_reply);
-RB_PROTOTYPE(session_replies, cached_reply, in_session, )
+KEYED_PROTOTYPE(session_replies, cached_reply, in_session)
 
 /* Compares a request with the session's earlier ones: RC_OK (*cached is the answer that it had;
  * NULL: it is to be executed now), RC_OLD_REQUEST, RC_INVAL. Forgets answers below `below`. */
@@ -73,7 +74,7 @@ RB_HEAD(sessions, session);
 RB_HEAD(nonces, session);
 RB_HEAD(principal_sessions, session);
 RB_HEAD(ended_sessions, session);
-RB_PROTOTYPE(sessions, session, in_tree, )
+KEYED_PROTOTYPE(sessions, session, in_tree)
 RB_PROTOTYPE(nonces, session, by_nonce, )
 RB_PROTOTYPE(principal_sessions, session, by_principal, )
 

@@ -40,8 +40,7 @@ static const struct node *
 next_node(const struct tree *t, uint64_t after)
 {
 	struct nodes *nodes = (struct nodes *)&t->nodes.by_number;
-	struct node beyond = {.number = after + 1};
-	const struct node *n = after == UINT64_MAX ? NULL : RB_NFIND(nodes, nodes, &beyond);
+	const struct node *n = nodes_after(nodes, after);
 
 	return n != NULL ? n : RB_MIN(nodes, nodes);
 }

@@ -1,15 +1,9 @@
 #include "fs/fuse/poll_handle.h"
 #include <stdlib.h>
+#include "cell/base/keyed.h"
 #include "cell/base/memory.h"
 
-static int
-poll_handle_compare(const struct poll_handle *a, const struct poll_handle *b)
-{
-	return (a->fh > b->fh) - (a->fh < b->fh);
-}
-
-RB_GENERATE_INTERNAL(poll_handle_tree, poll_handle, link, poll_handle_compare,
-                     static __attribute__((unused)))
+KEYED_TREE(poll_handle_tree, poll_handle, link, fh)
 
 void
 poll_handles_init(struct poll_handles *p)
@@ -20,9 +14,7 @@ poll_handles_init(struct poll_handles *p)
 static struct poll_handle *
 find(struct poll_handles *p, uint64_t fh)
 {
-	struct poll_handle like = {.fh = fh};
-
-	return RB_FIND(poll_handle_tree, &p->by_fh, &like);
+	return poll_handle_tree_find(&p->by_fh, fh);
 }
 
 static void

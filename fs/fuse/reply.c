@@ -5,16 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include "cell/base/keyed.h"
 #include "cell/base/memory.h"
 #include "cell/base/must.h"
 
-static int
-parked_compare(struct parked *a, struct parked *b)
-{
-	return a->call < b->call ? -1 : a->call > b->call;
-}
-
-RB_GENERATE_INTERNAL(parked_tree, parked, by_call, parked_compare, static __attribute__((unused)))
+KEYED_TREE(parked_tree, parked, by_call, call)
 
 /* ---- parking ---- */
 
@@ -305,8 +300,7 @@ error_of(const struct parked *p, const struct mount_reply *m)
 void
 reply_send(struct replies *r, const struct mount_reply *m)
 {
-	struct parked key = {.call = m->call};
-	struct parked *p = RB_FIND(parked_tree, &r->parked, &key);
+	struct parked *p = parked_tree_find(&r->parked, m->call);
 	int error;
 
 	must(p);

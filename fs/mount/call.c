@@ -3,32 +3,22 @@
  * When a signal interrupts a call that is waiting, the call may be answered EINTR early. Its
  * request to the cell is still under way then, so the call stays alive, already answered, until the
  * answer is received and its effects are undone or recorded. */
+#include "cell/base/keyed.h"
 #include "fs/mount/internal.h"
 
 enum { PATIENCE_MS = 1000 }; /* with a lock: until the cell has granted or queued the request */
 
-static int
-call_number_order(const struct call *a, const struct call *b)
-{
-	return (a->event.call > b->event.call) - (a->event.call < b->event.call);
-}
+KEYED_GENERATE(call_numbers, call, by_number, event.call)
+KEYED_GENERATE(call_tokens, call, by_token, token)
 
-static int
-call_token_order(const struct call *a, const struct call *b)
-{
-	return (a->token > b->token) - (a->token < b->token);
-}
-
-RB_GENERATE(call_numbers, call, by_number, call_number_order)
 static int
 call_patience_order(const struct call *a, const struct call *b)
 {
 	if (a->patient_until.ns != b->patient_until.ns)
 		return a->patient_until.ns < b->patient_until.ns ? -1 : 1;
-	return call_number_order(a, b);
+	return call_numbers_order(a, b);
 }
 
-RB_GENERATE(call_tokens, call, by_token, call_token_order)
 RB_GENERATE(call_patience, call, by_patience, call_patience_order)
 
 void
@@ -251,8 +241,7 @@ call_sees(const struct call *c, const struct inode *i)
 void
 call_heard(struct mount *m, const struct client_answer *answer)
 {
-	struct call key = {.token = answer->token};
-	struct call *c = RB_FIND(call_tokens, &m->calls.asked, &key);
+	struct call *c = call_tokens_find(&m->calls.asked, answer->token);
 	struct client_answer a = *answer;
 
 	if (c == NULL)
@@ -307,9 +296,7 @@ answer(struct mount *m, struct call *c, enum mount_reply_kind kind, int error)
 static struct call *
 call_find(struct mount *m, uint64_t number)
 {
-	struct call key = {.event = {.call = number}};
-
-	return RB_FIND(call_numbers, &m->calls.unanswered, &key);
+	return call_numbers_find(&m->calls.unanswered, number);
 }
 
 bool

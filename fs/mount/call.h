@@ -6,6 +6,7 @@
 
 #include <bsd/sys/queue.h>
 #include <bsd/sys/tree.h>
+#include "cell/base/keyed.h"
 #include "fs/mount/mount.h"
 
 struct call;
@@ -75,8 +76,8 @@ struct calls {
 	struct call_patience interrupted;
 };
 
-RB_PROTOTYPE(call_numbers, call, by_number, )
-RB_PROTOTYPE(call_tokens, call, by_token, )
+KEYED_PROTOTYPE(call_numbers, call, by_number)
+KEYED_PROTOTYPE(call_tokens, call, by_token)
 RB_PROTOTYPE(call_patience, call, by_patience, )
 
 /* Initializes the calls of a new mount. */

@@ -5,15 +5,10 @@
  * wait for each other. */
 #include <fcntl.h>
 #include <sys/stat.h>
+#include "cell/base/keyed.h"
 #include "fs/mount/internal.h"
 
-static int
-handle_order(const struct handle *a, const struct handle *b)
-{
-	return (a->fh > b->fh) - (a->fh < b->fh);
-}
-
-RB_GENERATE(handle_numbers, handle, by_number, handle_order)
+KEYED_GENERATE(handle_numbers, handle, by_number, fh)
 
 void
 handles_begin(struct handles *handles)
@@ -83,9 +78,7 @@ handle_free(struct mount *m, struct handle *h)
 struct handle *
 handle_find(struct mount *m, uint64_t fh)
 {
-	struct handle key = {.fh = fh};
-
-	return RB_FIND(handle_numbers, &m->handles.by_number, &key);
+	return handle_numbers_find(&m->handles.by_number, fh);
 }
 
 struct handle *

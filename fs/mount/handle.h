@@ -78,7 +78,7 @@ struct handle {
 };
 
 RB_HEAD(handle_numbers, handle);
-RB_PROTOTYPE(handle_numbers, handle, by_number, )
+KEYED_PROTOTYPE(handle_numbers, handle, by_number)
 
 struct handles {
 	uint64_t next_fh;

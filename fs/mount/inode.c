@@ -3,15 +3,10 @@
  * again. */
 #include <sys/stat.h>
 #include <unistd.h>
+#include "cell/base/keyed.h"
 #include "fs/mount/internal.h"
 
-static int
-inode_order(const struct inode *a, const struct inode *b)
-{
-	return (a->ino > b->ino) - (a->ino < b->ino);
-}
-
-RB_GENERATE(inode_numbers, inode, by_number, inode_order)
+KEYED_GENERATE(inode_numbers, inode, by_number, ino)
 
 bool
 inode_is_virtual(uint64_t ino)
@@ -22,9 +17,7 @@ inode_is_virtual(uint64_t ino)
 struct inode *
 inode_find(struct mount *m, uint64_t ino)
 {
-	struct inode key = {.ino = ino};
-
-	return RB_FIND(inode_numbers, &m->inodes, &key);
+	return inode_numbers_find(&m->inodes, ino);
 }
 
 struct inode *

@@ -4,6 +4,7 @@
 
 #include <bsd/sys/queue.h>
 #include <bsd/sys/tree.h>
+#include "cell/base/keyed.h"
 #include "fs/mount/call.h"
 
 TAILQ_HEAD(handle_list, handle);
@@ -37,7 +38,7 @@ struct inode {
 };
 
 RB_HEAD(inode_numbers, inode);
-RB_PROTOTYPE(inode_numbers, inode, by_number, )
+KEYED_PROTOTYPE(inode_numbers, inode, by_number)
 
 /* Makes the root's inode, for the life of the mount. */
 void inodes_begin(struct mount *m);
