@@ -547,7 +547,7 @@ bool
 cache_answer(struct cache *c, const struct op *op, struct bytes user, unsigned handle_rights,
              struct cache_answer *a)
 {
-	*a = (struct cache_answer){.rc = RC_OK, .result.kind = wire_op_result(op->code)};
+	*a = (struct cache_answer){.rc = RC_OK, .result.kind = wire_op(op->code)->result};
 	switch (op->code) {
 	case OP_lookup:
 		return answer_name(c, &op->lookup, user, a);

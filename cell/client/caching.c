@@ -209,7 +209,7 @@ client_caching_answer(struct client *c, const struct client_request *r)
 	}
 	c->caching.hits++;
 	CLIENT_TRACE(c, "%s of node %llu is answered from the cache: %s, index %llu",
-	             wire_op_name(r->code), (unsigned long long)r->node, rc_name(a.rc),
+	             wire_op(r->code)->name, (unsigned long long)r->node, rc_name(a.rc),
 	             (unsigned long long)a.index);
 	answer = client_request_answer(c, r->token, a.rc);
 	answer->index = a.index;

@@ -32,13 +32,13 @@ client_request_new(uint64_t token, const struct op *op, bool ordered)
 	struct buffer encoded = BUFFER(LIMIT_ENTRY);
 	struct client_request *r = memory_zero(1, sizeof *r);
 
-	must(wire_op_class(op->code) != OP_CLASS_MASTER);
+	must(wire_op(op->code)->class != OP_CLASS_MASTER);
 	wire_put_op(&encoded, op);
 	r->token = token;
 	r->ordered = ordered;
 	r->code = op->code;
 	r->node = wire_op_node(op);
-	r->slot = wire_op_slot(op->code);
+	r->slot = wire_op(op->code)->slot;
 	r->malformed = encoded.failed;
 	r->op = buffer_take(&encoded);
 	r->malformed = r->malformed || wire_get_op(r->op, &r->decoded) != RC_OK;
@@ -157,7 +157,7 @@ request_launch(struct client *c, struct client_request *r)
 	c->requests.in_flight_n[r->slot]++;
 	c->requests.in_flight_bytes += r->op.len;
 	MESSAGE_TRACE(c->config.trace, "sends request %llu: %s of node %llu",
-	              (unsigned long long)r->number, wire_op_name(r->code),
+	              (unsigned long long)r->number, wire_op(r->code)->name,
 	              (unsigned long long)r->node);
 	request_send(c, r);
 }
@@ -309,7 +309,7 @@ client_request_submit(struct client *c, struct client_request *r)
 	enum rc rc = refusal(c, r);
 
 	if (rc != RC_OK) {
-		CLIENT_TRACE(c, "%s of node %llu is refused: %s", wire_op_name(r->code),
+		CLIENT_TRACE(c, "%s of node %llu is refused: %s", wire_op(r->code)->name,
 		             (unsigned long long)r->node, rc_name(rc));
 		client_request_answer(c, r->token, rc);
 		client_request_free(r);
@@ -405,7 +405,7 @@ client_request_trace_queue(struct client *c, const struct client_request *submit
 
 	if (r == submitted)
 		CLIENT_TRACE(c, "%s of node %llu waits: %zu in flight, %zu queued, %zu bytes",
-		             wire_op_name(r->code), (unsigned long long)r->node,
+		             wire_op(r->code)->name, (unsigned long long)r->node,
 		             client_request_in_flight(c), client_request_queued(c),
 		             c->requests.in_flight_bytes);
 }
@@ -579,7 +579,7 @@ client_request_tick(struct client *c)
 		return;
 	while ((r = TAILQ_FIRST(&c->requests.queue)) != NULL) {
 		CLIENT_TRACE(c, "%s of node %llu fails: no session for a grace period",
-		             wire_op_name(r->code), (unsigned long long)r->node);
+		             wire_op(r->code)->name, (unsigned long long)r->node);
 		dequeue(c, r);
 		client_caching_failed(c, r);
 		client_request_answer(c, r->token, RC_IO);

@@ -289,7 +289,7 @@ m_barrier_keeps(const struct master *m, uint64_t node)
 static bool
 changes_what_is_cached(enum op_code code)
 {
-	if (wire_op_class(code) != OP_CLASS_COMMAND)
+	if (wire_op(code)->class != OP_CLASS_COMMAND)
 		return false;
 	return code != OP_acquire && code != OP_release && code != OP_cancel &&
 	       code != OP_open_ephemeral;

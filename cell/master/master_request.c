@@ -418,10 +418,10 @@ breach_of(const struct m_session *s, const struct msg_request *msg, struct recei
 	if (wire_get_op(msg->op, &to->op) != RC_OK)
 		return "a malformed operation";
 	to->node = wire_op_node(op);
-	to->slot = wire_op_slot(op->code);
+	to->slot = wire_op(op->code)->slot;
 	if (msg->user.len > 0 && !principal_name_valid(msg->user))
 		return "a request for an impossible user";
-	if (wire_op_class(op->code) == OP_CLASS_MASTER)
+	if (wire_op(op->code)->class == OP_CLASS_MASTER)
 		return "an operation that only a master proposes";
 	if (op->code == OP_end_session && !end_session_allowed(s, &op->end_session))
 		return "the end of a session that is not its own";

@@ -222,8 +222,8 @@ decode(struct tree_commands *to, struct bytes payload)
 		    wire_get_op(c->command.op, &c->op) != RC_OK)
 			return false;
 		c->node = wire_op_node(&c->op);
-		c->class = wire_op_class(c->op.code);
-		c->result = wire_op_result(c->op.code);
+		c->class = wire_op(c->op.code)->class;
+		c->result = wire_op(c->op.code)->result;
 	}
 	return true;
 }

@@ -222,19 +222,6 @@ link_holder(struct tree *t, const struct row *row)
 	return true;
 }
 
-static bool
-op_exists(uint64_t code)
-{
-	switch (code) {
-#define X(number, name, class, urgency, result) case number:
-		WIRE_OPS(X)
-#undef X
-		return true;
-	default:
-		return false;
-	}
-}
-
 /* A replica has encoded the result, for the operation that the row names: it decodes as such. */
 static bool
 result_row_sound(const struct row *row)
@@ -243,7 +230,8 @@ result_row_sound(const struct row *row)
 	uint64_t op = NUMBER(results, op);
 	struct result decoded;
 
-	return op_exists(op) && NUMBER(results, rc) <= UINT8_MAX && NUMBER(results, number) != 0 &&
+	return op <= UINT8_MAX && wire_op((unsigned)op) != NULL &&
+	       NUMBER(results, rc) <= UINT8_MAX && NUMBER(results, number) != 0 &&
 	       wire_get_result(wire_answer_kind((enum op_code)op, (enum rc)NUMBER(results, rc)),
 	                       result, &decoded) == RC_OK;
 }

@@ -188,7 +188,7 @@ read_one(const struct reading *g, const struct op *op, struct result *r, struct 
 		r->usage = tree_usage(t);
 		return RC_OK;
 	}
-	if (wire_op_class(op->code) != OP_CLASS_READ || op->code == OP_check_sequencer)
+	if (wire_op(op->code)->class != OP_CLASS_READ || op->code == OP_check_sequencer)
 		return RC_INVAL;
 	if (op->code == OP_get_queue && op->get_queue.next) {
 		n = next_locked(t, op->get_queue.node);
@@ -227,7 +227,7 @@ tree_read(const struct tree *t, const struct requester *who, int64_t now_ns, con
 	const struct reading g = {t, who, session_subject_of(t, who), now_ns};
 
 	memset(r, 0, sizeof *r);
-	r->kind = wire_op_result(op->code);
+	r->kind = wire_op(op->code)->result;
 	return session_live(t, who->session) == NULL ? RC_NO_SESSION : read_one(&g, op, r, scratch);
 }
 

@@ -18,7 +18,7 @@ variant_at(const struct variant_table *table, unsigned code)
 }
 
 const struct variant *
-variant_of_op(unsigned code)
+wire_op(unsigned code)
 {
 	return variant_at(&shape_ops, code);
 }
@@ -285,7 +285,7 @@ wire_get_frame(struct bytes frame, struct message *m)
 void
 wire_put_op(struct buffer *to, const struct op *op)
 {
-	const struct variant *v = variant_of_op(op->code);
+	const struct variant *v = wire_op(op->code);
 
 	must(v != NULL);
 	buffer_put_u8(to, (uint8_t)op->code);
@@ -299,72 +299,17 @@ wire_get_op(struct bytes from, struct op *op)
 
 	memset(op, 0, sizeof *op);
 	op->code = cursor_u8(&c);
-	if (!variant_get(variant_of_op(op->code), &c, (uint8_t *)op + OP_FIELDS))
+	if (!variant_get(wire_op(op->code), &c, (uint8_t *)op + OP_FIELDS))
 		return RC_BAD_MESSAGE;
 	return RC_OK;
-}
-
-enum op_class
-wire_op_class(enum op_code code)
-{
-	const struct variant *v = variant_of_op(code);
-
-	must(v != NULL);
-	return v->class;
-}
-
-enum slot_kind
-wire_op_slot(enum op_code code)
-{
-	const struct variant *v = variant_of_op(code);
-
-	must(v != NULL);
-	if (v->class == OP_CLASS_READ)
-		return SLOT_READ;
-	return v->urgency == OP_URGENT ? SLOT_URGENT : SLOT_COMMAND;
-}
-
-enum result_kind
-wire_op_result(enum op_code code)
-{
-	const struct variant *v = variant_of_op(code);
-
-	must(v != NULL);
-	return v->result;
 }
 
 enum result_kind
 wire_answer_kind(enum op_code code, enum rc rc)
 {
 	if (rc == RC_OK || (rc == RC_QUEUED && code == OP_acquire))
-		return wire_op_result(code);
+		return wire_op(code)->result;
 	return rc == RC_ACCES ? RESULT_refused : RESULT_none;
-}
-
-const char *
-wire_op_name(enum op_code code)
-{
-	const struct variant *v = variant_of_op(code);
-
-	return v != NULL ? v->name : "?";
-}
-
-/* The first field with the name node or parent, also within parts. */
-static uint64_t
-node_among(const struct shape *shape, const uint8_t *from)
-{
-	uint64_t node = 0;
-
-	for (size_t i = 0; i < shape->n && node == 0; i++) {
-		const struct field *field = &shape->fields[i];
-		const uint8_t *at = from + field->offset;
-
-		if (field->kind == FIELD_PART)
-			node = node_among(field->sub, at);
-		else if (strcmp(field->name, "node") == 0 || strcmp(field->name, "parent") == 0)
-			node = *(const uint64_t *)(const void *)at;
-	}
-	return node;
 }
 
 const struct attr *
@@ -387,10 +332,9 @@ wire_result_attr(const struct result *r)
 uint64_t
 wire_op_node(const struct op *op)
 {
-	const struct variant *v = variant_of_op(op->code);
+	const size_t node = wire_op(op->code)->node;
 
-	must(v != NULL);
-	return node_among(v->shape, (const uint8_t *)op + OP_FIELDS);
+	return node == 0 ? 0 : *(const uint64_t *)(const void *)((const uint8_t *)op + node);
 }
 
 /* ---- results ---- */

@@ -8,6 +8,19 @@
 
 #include "cell/wire/types.h"
 
+struct shape;
+
+/* One of the alternatives of struct op, struct result or struct message. */
+struct variant {
+	const char *name; /* NULL: the code is not used */
+	const struct shape *shape;
+	enum message_turn turn; /* of messages; the others of operations: */
+	enum op_class class;
+	enum slot_kind slot;     /* the limits that count for a request with it */
+	enum result_kind result; /* of its success */
+	size_t node;             /* see wire_op_node: offset in struct op; 0: none */
+};
+
 /* A frame on a stream: u32 length of what follows, u8 message code, fields. */
 void wire_put_frame(struct buffer *to, const struct message *m);
 /* Finds the first whole frame in `from`: its total length (prefix included), 0 when more bytes are
@@ -28,16 +41,10 @@ enum rc wire_get_frame(struct bytes frame, struct message *m);
 void wire_put_op(struct buffer *to, const struct op *op);
 /* Views lead into `from`. RC_OK or RC_PROTO. */
 enum rc wire_get_op(struct bytes from, struct op *op);
-/* Read, command, or a command of the master only. */
-enum op_class wire_op_class(enum op_code code);
-/* The limits that count for a request with this operation, by its class and urgency. */
-enum slot_kind wire_op_slot(enum op_code code);
-/* The kind of result that a successful `code` has. */
-enum result_kind wire_op_result(enum op_code code);
+/* The row of the schema for an operation; NULL: none has this code. */
+const struct variant *wire_op(unsigned code);
 /* The kind of result that an answer with this code has. */
 enum result_kind wire_answer_kind(enum op_code code, enum rc rc);
-/* The name of the operation, for people. */
-const char *wire_op_name(enum op_code code);
 /* The node of an operation, for ordering and lock queues (rename, delete and create: the parent
  * directory); 0: none. */
 uint64_t wire_op_node(const struct op *op);

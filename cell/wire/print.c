@@ -140,7 +140,7 @@ wire_print_message(struct buffer *to, const struct message *m)
 void
 wire_print_op(struct buffer *to, const struct op *op)
 {
-	const struct variant *v = variant_of_op(op->code);
+	const struct variant *v = wire_op(op->code);
 
 	if (v == NULL) {
 		buffer_printf(to, "operation %u?", (unsigned)op->code);

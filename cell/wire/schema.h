@@ -294,55 +294,54 @@ enum { WIRE_MINOR = 0 };
 #define WIRE_op_restore(F) /* a new cell from a copy: every counter grows by this */    \
 	F(u64, jump, 0)
 
-/* M(code, name, class, urgency, result). Codes are on the wire and in the log, so they never
- * change.
- * Classes: READ; COMMAND (through the log); MASTER (a command that is never accepted from a
- * client).
- * Urgency: an URGENT command gives a lock back. It overtakes other commands, and has limits of its
- * own, so that a session is never kept from it by its other requests. */
+/* M(code, name, class, slot, result, node). A code, on the wire and in the log, never changes.
+ * Classes: READ; COMMAND (through the log); MASTER (a command that no client may send).
+ * Slots: the limits that count. An URGENT command gives a lock back: it overtakes other commands,
+ * and has limits of its own, so that a session is never kept from it by its other requests.
+ * Node: the field that is the operation's node (wire_op_node). */
 #define WIRE_OPS(M)                                                                           \
-	M(1, lookup, READ, NORMAL, attr)                                                      \
-	M(2, get_attr, READ, NORMAL, attr)                                                    \
-	M(3, get_contents, READ, NORMAL, contents)                                            \
-	M(4, get_listing, READ, NORMAL, listing)                                              \
-	M(5, get_lock, READ, NORMAL, lock)                                                    \
-	M(6, get_sequencer, READ, NORMAL, sequencer)                                          \
-	M(7, get_usage, READ, NORMAL, usage)                                                  \
-	M(8, get_queue, READ, NORMAL, queue)                                                  \
-	M(9, check_sequencer, READ, NORMAL, checked)                                          \
-	M(32, create, COMMAND, NORMAL, created)                                               \
-	M(33, set_contents, COMMAND, NORMAL, attr)                                            \
-	M(34, append, COMMAND, NORMAL, attr)                                                  \
-	M(35, rename, COMMAND, NORMAL, renamed)                                               \
-	M(36, delete, COMMAND, NORMAL, deleted)                                               \
-	M(37, set_acl, COMMAND, NORMAL, attr)                                                 \
-	M(38, set_mtime, COMMAND, NORMAL, attr)                                               \
-	M(39, set_lock_delay, COMMAND, NORMAL, attr)                                          \
-	M(40, make_ephemeral, COMMAND, NORMAL, attr)                                          \
-	M(41, open_ephemeral, COMMAND, NORMAL, attr)                                          \
-	M(42, close_ephemeral, COMMAND, NORMAL, none)                                         \
-	M(43, acquire, COMMAND, NORMAL, acquired)                                             \
-	M(44, release, COMMAND, URGENT, none)                                                 \
-	M(45, cancel, COMMAND, URGENT, none)                                                  \
-	M(46, end_session, COMMAND, NORMAL, none)                                             \
-	M(64, begin_epoch, MASTER, NORMAL, none)                                              \
-	M(65, create_session, MASTER, NORMAL, session)                                        \
-	M(66, grant, MASTER, NORMAL, acquired)                                                \
-	M(67, delay_over, MASTER, NORMAL, none)                                               \
-	M(68, set_members, MASTER, NORMAL, none)                                              \
-	M(69, check_digest, MASTER, NORMAL, none)                                             \
-	M(70, restore, MASTER, NORMAL, none)                                                  \
-	M(71, set_setting, MASTER, NORMAL, none)                                              \
-	M(72, settle_setting, MASTER, NORMAL, none)                                           \
-	M(73, await_session, MASTER, NORMAL, none)                                            \
-	M(74, settle_epoch, MASTER, NORMAL, none)                                             \
-	M(75, finish_session, MASTER, NORMAL, none)                                           \
-	M(76, lengthen_promise, MASTER, NORMAL, none)                                         \
-	M(77, add_principal, MASTER, NORMAL, none)                                            \
-	M(78, remove_principal, MASTER, NORMAL, none)                                         \
-	M(79, rekey_principal, MASTER, NORMAL, none)                                          \
-	M(80, rotate_key, MASTER, NORMAL, none)                                               \
-	M(81, purge_name, MASTER, NORMAL, none)
+	M(1, lookup, READ, READ, attr, parent)                                                \
+	M(2, get_attr, READ, READ, attr, node)                                                \
+	M(3, get_contents, READ, READ, contents, node)                                        \
+	M(4, get_listing, READ, READ, listing, node)                                          \
+	M(5, get_lock, READ, READ, lock, node)                                                \
+	M(6, get_sequencer, READ, READ, sequencer, node)                                      \
+	M(7, get_usage, READ, READ, usage, none)                                              \
+	M(8, get_queue, READ, READ, queue, node)                                              \
+	M(9, check_sequencer, READ, READ, checked, none)                                      \
+	M(32, create, COMMAND, COMMAND, created, parent)                                      \
+	M(33, set_contents, COMMAND, COMMAND, attr, node)                                     \
+	M(34, append, COMMAND, COMMAND, attr, node)                                           \
+	M(35, rename, COMMAND, COMMAND, renamed, parent)                                      \
+	M(36, delete, COMMAND, COMMAND, deleted, parent)                                      \
+	M(37, set_acl, COMMAND, COMMAND, attr, node)                                          \
+	M(38, set_mtime, COMMAND, COMMAND, attr, node)                                        \
+	M(39, set_lock_delay, COMMAND, COMMAND, attr, node)                                   \
+	M(40, make_ephemeral, COMMAND, COMMAND, attr, node)                                   \
+	M(41, open_ephemeral, COMMAND, COMMAND, attr, node)                                   \
+	M(42, close_ephemeral, COMMAND, COMMAND, none, node)                                  \
+	M(43, acquire, COMMAND, COMMAND, acquired, acquire)                                   \
+	M(44, release, COMMAND, URGENT, none, node)                                           \
+	M(45, cancel, COMMAND, URGENT, none, node)                                            \
+	M(46, end_session, COMMAND, COMMAND, none, none)                                      \
+	M(64, begin_epoch, MASTER, COMMAND, none, none)                                       \
+	M(65, create_session, MASTER, COMMAND, session, none)                                 \
+	M(66, grant, MASTER, COMMAND, acquired, acquire)                                      \
+	M(67, delay_over, MASTER, COMMAND, none, node)                                        \
+	M(68, set_members, MASTER, COMMAND, none, none)                                       \
+	M(69, check_digest, MASTER, COMMAND, none, none)                                      \
+	M(70, restore, MASTER, COMMAND, none, none)                                           \
+	M(71, set_setting, MASTER, COMMAND, none, none)                                       \
+	M(72, settle_setting, MASTER, COMMAND, none, none)                                    \
+	M(73, await_session, MASTER, COMMAND, none, none)                                     \
+	M(74, settle_epoch, MASTER, COMMAND, none, none)                                      \
+	M(75, finish_session, MASTER, COMMAND, none, none)                                    \
+	M(76, lengthen_promise, MASTER, COMMAND, none, none)                                  \
+	M(77, add_principal, MASTER, COMMAND, none, none)                                     \
+	M(78, remove_principal, MASTER, COMMAND, none, none)                                  \
+	M(79, rekey_principal, MASTER, COMMAND, none, none)                                   \
+	M(80, rotate_key, MASTER, COMMAND, none, none)                                        \
+	M(81, purge_name, MASTER, COMMAND, none, none)
 
 /* ---- results: in a reply whose code is RC_OK (acquired: or RC_QUEUED; refused: RC_ACCES) ---- */
 

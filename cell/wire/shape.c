@@ -61,7 +61,7 @@ WIRE_PARTS(X)
 X(entry)
 #undef X
 
-#define X(code, name, class, urgency, result) ALTERNATIVE(op_##name)
+#define X(code, name, class, slot, result, node) ALTERNATIVE(op_##name)
 WIRE_OPS(X)
 #undef X
 
@@ -74,8 +74,19 @@ WIRE_MESSAGES(X)
 #undef X
 
 static const struct variant ops[] = {
-#define X(code, id, class, urgency, result) \
-	[code] = {#id, &shape_op_##id, OP_CLASS_##class, OP_##urgency, RESULT_##result, TURN_ORDER},
+#define NODE_none(id) 0
+#define NODE_node(id) offsetof(struct op, id.node)
+#define NODE_parent(id) offsetof(struct op, id.parent)
+#define NODE_acquire(id) offsetof(struct op, id.acquire.node)
+#define X(code, id, class_, slot_, result_, node_) \
+	[code] = {                                 \
+	    .name = #id,                           \
+	    .shape = &shape_op_##id,               \
+	    .class = OP_CLASS_##class_,            \
+	    .slot = SLOT_##slot_,                  \
+	    .result = RESULT_##result_,            \
+	    .node = NODE_##node_(id),              \
+	},
     WIRE_OPS(X)
 #undef X
 };

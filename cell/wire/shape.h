@@ -5,7 +5,7 @@
 #define LSFS_WIRE_SHAPE_H
 
 #include <stddef.h>
-#include "cell/wire/types.h"
+#include "cell/wire/codec.h"
 
 enum field_kind {
 	FIELD_NUMBER,  /* `size` bytes, little endian */
@@ -58,16 +58,6 @@ union wire_element {
 	struct watch_event watch_event;
 };
 
-/* One of the alternatives of struct op, struct result or struct message. */
-struct variant {
-	const char *name; /* NULL: the code is not used */
-	const struct shape *shape;
-	enum op_class class; /* these three: of operations */
-	enum op_urgency urgency;
-	enum result_kind result;
-	enum message_turn turn; /* of messages */
-};
-
 /* Offset of the alternatives: the start of the union. */
 enum {
 	OP_FIELDS = offsetof(struct op, lookup),
@@ -82,9 +72,7 @@ struct variant_table {
 };
 extern const struct variant_table shape_ops, shape_results, shape_messages;
 
-/* The operation with this code; NULL if the code is not used. */
-const struct variant *variant_of_op(unsigned code);
-/* The same of results. */
+/* The result of this kind; NULL if there is none. */
 const struct variant *variant_of_result(unsigned kind);
 /* The same of messages. */
 const struct variant *variant_of_message(unsigned code);

@@ -113,9 +113,9 @@ WIRE_PARTS(WIRE_STRUCT)
 WIRE_STRUCT(entry)
 #undef WIRE_STRUCT
 
-#define WIRE_STRUCT(code, name, class, urgency, result) \
-	struct op_##name {                              \
-		WIRE_op_##name(WIRE_MEMBER)             \
+#define WIRE_STRUCT(code, name, class, slot, result, node) \
+	struct op_##name {                                 \
+		WIRE_op_##name(WIRE_MEMBER)                \
 	};
 WIRE_OPS(WIRE_STRUCT)
 #undef WIRE_STRUCT
@@ -135,13 +135,12 @@ WIRE_MESSAGES(WIRE_STRUCT)
 #undef WIRE_STRUCT
 
 enum op_code {
-#define X(code, name, class, urgency, result) OP_##name = code,
+#define X(code, name, class, slot, result, node) OP_##name = code,
 	WIRE_OPS(X)
 #undef X
 };
 
 enum op_class { OP_CLASS_READ, OP_CLASS_COMMAND, OP_CLASS_MASTER };
-enum op_urgency { OP_NORMAL, OP_URGENT };
 
 /* The kinds of requests whose number and bytes in flight are limited, each by itself. */
 enum slot_kind { SLOT_COMMAND, SLOT_READ, SLOT_URGENT, SLOT_KINDS };
@@ -163,7 +162,7 @@ enum message_code {
 struct op {
 	enum op_code code;
 	union {
-#define X(code, name, class, urgency, result) struct op_##name name;
+#define X(code, name, class, slot, result, node) struct op_##name name;
 		WIRE_OPS(X)
 #undef X
 	};

@@ -125,7 +125,7 @@ guard_of(struct mount *m, const struct call *c)
 	if (h == NULL && c->event.fh != 0)
 		h = handle_find(m, c->event.fh);
 	if (h == NULL || h->guard.node == 0 || c->op == OP_check_sequencer ||
-	    wire_op_slot(c->op) == SLOT_URGENT)
+	    wire_op(c->op)->slot == SLOT_URGENT)
 		return (struct guard){0};
 	return h->guard;
 }

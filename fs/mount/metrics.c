@@ -166,7 +166,7 @@ put_requests(const struct mount *m, struct buffer *to)
 				buffer_printf(
 				    to,
 				    "lsfs_requests_total{operation=\"%s\",result=\"%s\"} %llu\n",
-				    wire_op_name((enum op_code)op), rc_name((enum rc)rc),
+				    wire_op(op)->name, rc_name((enum rc)rc),
 				    (unsigned long long)m->metrics.answers[op][rc]);
 }
 

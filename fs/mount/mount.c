@@ -213,14 +213,14 @@ mount_trace_ask(struct mount *m, const struct call *c, const struct op *op)
 {
 	MESSAGE_TRACE(m->config.trace, "call %llu asks%s: %s of node %llu",
 	              (unsigned long long)c->event.call, c->ordered ? " in order" : "",
-	              wire_op_name(op->code), (unsigned long long)wire_op_node(op));
+	              wire_op(op->code)->name, (unsigned long long)wire_op_node(op));
 }
 
 void
 mount_trace_heard(struct mount *m, const struct call *c, const struct client_answer *a)
 {
 	MESSAGE_TRACE(m->config.trace, "call %llu: %s of node %llu is answered %s",
-	              (unsigned long long)c->event.call, wire_op_name(c->op),
+	              (unsigned long long)c->event.call, wire_op(c->op)->name,
 	              (unsigned long long)c->node, rc_name(a->rc));
 }
 

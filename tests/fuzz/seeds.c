@@ -86,11 +86,11 @@ put_entry(struct buffer *input, uint64_t session, const struct op *op)
 static void
 seed_tree(const struct op *op)
 {
-	const bool masters = wire_op_class(op->code) == OP_CLASS_MASTER;
+	const bool masters = wire_op(op->code)->class == OP_CLASS_MASTER;
 	struct buffer input = BUFFER(LIMIT_ENTRY);
 
 	put_entry(&input, masters ? 0 : SESSION, op);
-	write_input("tree", wire_op_name(op->code), &input);
+	write_input("tree", wire_op(op->code)->name, &input);
 	buffer_free(&input);
 }
 
@@ -151,7 +151,7 @@ seed_replica(const struct op *op)
 		put_step(&input, FRAME, &m);
 	}
 	put_step(&input, PASS, NULL);
-	write_input("replica", wire_op_name(op->code), &input);
+	write_input("replica", wire_op(op->code)->name, &input);
 	buffer_free(&encoded);
 	buffer_free(&input);
 }
@@ -177,7 +177,7 @@ main(int argc, char **argv)
 	must(argc == 2);
 	directory = argv[1];
 	for (size_t i = 0; i < sizeof operations / sizeof *operations; i++) {
-		if (wire_op_class(operations[i].code) != OP_CLASS_READ)
+		if (wire_op(operations[i].code)->class != OP_CLASS_READ)
 			seed_tree(&operations[i]);
 		seed_replica(&operations[i]);
 	}

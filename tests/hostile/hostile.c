@@ -136,7 +136,7 @@ send_as(struct attacker *a, uint64_t session, uint64_t epoch, uint64_t number, c
 static bool
 send_request(struct attacker *a, const struct op *op)
 {
-	const bool read = wire_op_class(op->code) == OP_CLASS_READ;
+	const bool read = wire_op(op->code)->class == OP_CLASS_READ;
 
 	if (a->session == 0 || !send_as(a, a->session, a->epoch, a->number + 1, op))
 		return false;

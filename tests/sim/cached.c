@@ -28,7 +28,7 @@ cached_answered(struct sim *s, struct machine *m, const struct record *r)
 	struct kernel *k = &m->kernel;
 	struct kernel_copy *copy;
 
-	if (r->rc != RC_OK || r->got.node == 0 || wire_op_class(r->op.code) != OP_CLASS_READ ||
+	if (r->rc != RC_OK || r->got.node == 0 || wire_op(r->op.code)->class != OP_CLASS_READ ||
 	    !client_caches(m->client, r->got.node, mono_add(until, KERNEL_KEEPS)))
 		return;
 	if ((copy = copy_find(k, r->got.node)) == NULL) {
@@ -351,10 +351,10 @@ check_machine(struct sim *s, struct machine *m, uint64_t node, const struct op *
 
 	if (client_caches(m->client, node, now))
 		sim_fail(s, "%s changes node %lu, which client %d has cached",
-		         wire_op_name(op->code), (unsigned long)node, m->id + 1);
+		         wire_op(op->code)->name, (unsigned long)node, m->id + 1);
 	if (copy != NULL && mono_before(now, copy->until))
 		sim_fail(s, "%s changes node %lu, which the kernel of client %d has cached",
-		         wire_op_name(op->code), (unsigned long)node, m->id + 1);
+		         wire_op(op->code)->name, (unsigned long)node, m->id + 1);
 }
 
 /* An ACL file is another one than before. */
@@ -379,7 +379,7 @@ check_all_dropped(struct sim *s, const struct machine *m, const struct op *op)
 	for (size_t i = 0; i < s->model.items_n; i++)
 		if (client_caches(m->client, s->model.items[i]->node, now))
 			sim_fail(s, "%s changes rights, and client %d has cached node %lu",
-			         wire_op_name(op->code), m->id + 1,
+			         wire_op(op->code)->name, m->id + 1,
 			         (unsigned long)s->model.items[i]->node);
 }
 

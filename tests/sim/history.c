@@ -202,7 +202,7 @@ check_field(struct sim *s, const struct record *r, const char *what, uint64_t wa
 	if (want != got)
 		sim_fail(s, "request %lu.%lu (%s): %s is %lu and should be %lu",
 		         (unsigned long)r->session, (unsigned long)r->number,
-		         wire_op_name(r->op.code), what, (unsigned long)got, (unsigned long)want);
+		         wire_op(r->op.code)->name, what, (unsigned long)got, (unsigned long)want);
 }
 
 static void
@@ -227,7 +227,7 @@ check_command(struct sim *s, struct record *r)
 	if (r->executed == 0)
 		sim_fail(s, "request %lu.%lu (%s) was answered %s and never took effect",
 		         (unsigned long)r->session, (unsigned long)r->number,
-		         wire_op_name(r->op.code), rc_name(r->rc));
+		         wire_op(r->op.code)->name, rc_name(r->rc));
 	check_field(s, r, "the result", want->rc, r->rc);
 	if (r->rc != RC_OK)
 		return;
@@ -280,7 +280,7 @@ history_answered(struct sim *s, const struct client_answer *a)
 		return; /* the leave, or the session, is over: the outcome is open */
 	if (a->cached && r->guard.node != 0)
 		sim_fail(s, "a client answers a guarded read from its cache");
-	if (wire_op_class(r->op.code) != OP_CLASS_READ)
+	if (wire_op(r->op.code)->class != OP_CLASS_READ)
 		check_command(s, r);
 	else if (r->rc != RC_GUARD)
 		model_check_read(s, r, &a->result);
@@ -318,7 +318,7 @@ history_scripted_answer(struct sim *s, uint64_t session, const struct msg_reply 
 
 	if (r == NULL || m->rc != RC_OK)
 		return;
-	if (wire_get_result(wire_op_result(r->op.code), m->result, &result) != RC_OK)
+	if (wire_get_result(wire_op(r->op.code)->result, m->result, &result) != RC_OK)
 		sim_fail(s, "the answer to request %lu.%lu is none", (unsigned long)session,
 		         (unsigned long)m->number);
 	r->rc = RC_OK;
@@ -327,7 +327,7 @@ history_scripted_answer(struct sim *s, uint64_t session, const struct msg_reply 
 	if (!r->answered)
 		note_result(r, &result);
 	r->answered = true;
-	if (wire_op_class(r->op.code) == OP_CLASS_READ)
+	if (wire_op(r->op.code)->class == OP_CLASS_READ)
 		model_check_read(s, r, &result);
 	else if (r->executed != 0)
 		check_command(s, r);
@@ -409,7 +409,7 @@ order_of(struct order *orders, size_t *n, uint64_t session, uint64_t node)
 static void
 check_order(struct sim *s, const struct record *r, struct order *node, struct order *all)
 {
-	bool read = wire_op_class(r->op.code) == OP_CLASS_READ;
+	bool read = wire_op(r->op.code)->class == OP_CLASS_READ;
 	bool refused = r->op.code == OP_acquire || s->stats.faults[FAULT_DISK_FULL] > 0;
 	bool anew = r->again && refused;
 	uint64_t at = read ? r->index : r->executed;
@@ -417,7 +417,7 @@ check_order(struct sim *s, const struct record *r, struct order *node, struct or
 	if (read ? at < node->ordered : at <= node->command || at < all->ordered)
 		sim_fail(s, "request %lu.%lu (%s, at %lu) overtook an earlier one of its session",
 		         (unsigned long)r->session, (unsigned long)r->number,
-		         wire_op_name(r->op.code), (unsigned long)at);
+		         wire_op(r->op.code)->name, (unsigned long)at);
 	if (read || anew)
 		return;
 	node->command = at;
@@ -434,12 +434,12 @@ history_finish(struct sim *s)
 
 	for (size_t i = 0; i < h->n; i++) {
 		struct record *r = h->records[i];
-		bool read = wire_op_class(r->op.code) == OP_CLASS_READ;
+		bool read = wire_op(r->op.code)->class == OP_CLASS_READ;
 
 		if (!r->answered && !r->lost && !r->own)
 			sim_fail(s, "request %lu.%lu (%s) was never answered",
 			         (unsigned long)r->session, (unsigned long)r->number,
-			         wire_op_name(r->op.code));
+			         wire_op(r->op.code)->name);
 		if (r->own || r->session == 0 ||
 		    (r->op.code == OP_acquire && r->op.acquire.acquire.wait) ||
 		    (read ? r->index : r->executed) == 0)

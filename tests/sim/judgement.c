@@ -213,12 +213,12 @@ is_open(const struct record *r)
 static void
 add_record(struct calls *c, const struct record *r)
 {
-	const bool read = wire_op_class(r->op.code) == OP_CLASS_READ;
+	const bool read = wire_op(r->op.code)->class == OP_CLASS_READ;
 	struct call call = {
 	    .kind = CALL_OTHER,
 	    .process = r->machine,
 	    .source = r->token,
-	    .path = wire_op_name(r->op.code),
+	    .path = wire_op(r->op.code)->name,
 	    .begin = r->begun,
 	    .end = r->settled,
 	};

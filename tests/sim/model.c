@@ -205,7 +205,7 @@ decide_unseen(struct sim *s, const struct op *op)
 		model_end_rights(&s->model, op->rekey_principal.name);
 		return;
 	default:
-		sim_fail(s, "the model does not know %s", wire_op_name(op->code));
+		sim_fail(s, "the model does not know %s", wire_op(op->code)->name);
 	}
 }
 

@@ -60,7 +60,7 @@ changes_what_is_cached(enum op_code code)
 {
 	if (code == OP_end_session || code == OP_finish_session)
 		return true;
-	return wire_op_class(code) == OP_CLASS_COMMAND && code != OP_acquire &&
+	return wire_op(code)->class == OP_CLASS_COMMAND && code != OP_acquire &&
 	       code != OP_release && code != OP_cancel && code != OP_open_ephemeral;
 }
 
@@ -77,7 +77,7 @@ outstanding_check(struct sim *s, const struct op *op)
 	for (size_t i = 0; i < m->sessions_n; i++)
 		if (m->sessions[i].alive && m->sessions[i].outstanding && m->sessions[i].id != ends)
 			sim_fail(s, "%s takes effect, and session %lu has not returned",
-			         wire_op_name(op->code), (unsigned long)m->sessions[i].id);
+			         wire_op(op->code)->name, (unsigned long)m->sessions[i].id);
 }
 
 /* When a barrier was needed the log says that it has fallen, once. */

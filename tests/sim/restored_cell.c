@@ -243,7 +243,7 @@ restored_ask(struct restored *r, const struct op *op)
 	for (int i = 0; !r->answered; i++) {
 		if (i == STEPS_MAX)
 			sim_fail(r->s, "after a restore %s is never answered",
-			         wire_op_name(op->code));
+			         wire_op(op->code)->name);
 		restored_step(r);
 	}
 	r->result = r->answer.result;

@@ -190,7 +190,7 @@ put_op(const struct sim *s, struct buffer *to, const struct op *op)
 		              (unsigned long)op->set_setting.value);
 		return;
 	default:
-		buffer_printf(to, "%s of %s", wire_op_name(op->code),
+		buffer_printf(to, "%s of %s", wire_op(op->code)->name,
 		              trace_path(s, op->code == OP_delay_over ? op->delay_over.node
 		                                                      : wire_op_node(op)));
 		return;

@@ -374,8 +374,9 @@ ask_nothing(struct player *p, struct bare *b, struct script *w, struct msg_reque
 	}
 	for (int code = 1; code < 128; code++) {
 		const struct op op = {.code = (enum op_code)code};
+		const struct variant *v = wire_op((unsigned)code);
 
-		if (strcmp(wire_op_name((enum op_code)code), name) == 0) {
+		if (v != NULL && strcmp(v->name, name) == 0) {
 			send_op(p, b, request, &op);
 			return;
 		}

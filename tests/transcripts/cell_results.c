@@ -197,7 +197,7 @@ print_result(struct buffer *to, const struct op *op, enum rc rc, struct bytes ra
 	struct result r;
 
 	if ((rc != RC_OK && rc != RC_QUEUED) ||
-	    wire_get_result(wire_op_result(op->code), raw, &r) != RC_OK) {
+	    wire_get_result(wire_op(op->code)->result, raw, &r) != RC_OK) {
 		buffer_printf(to, "%s", rc_name(rc));
 		return;
 	}

@@ -339,5 +339,5 @@ words_verb(const struct op *op)
 	for (size_t i = 0; i < VERBS; i++)
 		if (verbs[i].code == op->code && verbs[i].kind == kind)
 			return verbs[i].word;
-	return wire_op_name(op->code);
+	return wire_op(op->code)->name;
 }

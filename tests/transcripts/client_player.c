@@ -286,7 +286,7 @@ COMMAND(request)
 	struct op op = {0};
 
 	for (size_t i = 0; i < sizeof codes / sizeof *codes; i++)
-		if (!strcmp(wire_op_name(codes[i]), name))
+		if (!strcmp(wire_op(codes[i])->name, name))
 			op.code = codes[i];
 	for (uint64_t i = 0; i < n; i++) {
 		set_op(s, &op, node + i, contents);

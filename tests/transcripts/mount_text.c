@@ -105,7 +105,7 @@ say_request(struct player *p, const struct mount_request *r)
 	const uint64_t node = wire_op_node(&r->op);
 	struct buffer t = BUFFER(4096);
 
-	buffer_printf(&t, "%s %s", r->ordered ? "=>" : "->", wire_op_name(r->op.code));
+	buffer_printf(&t, "%s %s", r->ordered ? "=>" : "->", wire_op(r->op.code)->name);
 	if (node > NODE_ROOT)
 		buffer_printf(&t, " %llu", (unsigned long long)node);
 	print_op(&t, &r->op);

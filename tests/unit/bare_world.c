@@ -374,7 +374,7 @@ bare_call(struct bare_client *c, const struct op *op, struct result *result)
 	assert_non_null(reply);
 	rc = (enum rc)reply->rc;
 	if (result != NULL && (rc == RC_OK || rc == RC_QUEUED))
-		assert_int_equal(wire_get_result(wire_op_result(op->code), reply->result, result),
+		assert_int_equal(wire_get_result(wire_op(op->code)->result, reply->result, result),
 		                 RC_OK);
 	return rc;
 }

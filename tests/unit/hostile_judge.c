@@ -38,7 +38,7 @@ request_is_breach(uint64_t session, const struct msg_request *r)
 
 	return r->session != session || r->number == 0 || r->below > r->number ||
 	       r->number - r->below >= LIMIT_NUMBERS || wire_get_op(r->op, &op) != RC_OK ||
-	       wire_op_class(op.code) == OP_CLASS_MASTER ||
+	       wire_op(op.code)->class == OP_CLASS_MASTER ||
 	       (op.code == OP_end_session && !may_end(session, &op.end_session));
 }
 
@@ -216,7 +216,7 @@ judge_sent(struct judge *j, uint64_t session, const struct message *m)
 static bool
 is_kept(enum op_code code)
 {
-	return wire_op_class(code) == OP_CLASS_COMMAND && code != OP_acquire &&
+	return wire_op(code)->class == OP_CLASS_COMMAND && code != OP_acquire &&
 	       code != OP_end_session;
 }
 

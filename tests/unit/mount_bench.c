@@ -160,7 +160,7 @@ cell_decides(struct bench *b, const struct op *op)
 {
 	enum rc rc;
 
-	if (wire_op_class(op->code) == OP_CLASS_READ)
+	if (wire_op(op->code)->class == OP_CLASS_READ)
 		return look(b->cell, b->session, op);
 	rc = run(b->cell, b->session, op);
 	if (op->code == OP_acquire && rc == RC_BUSY_LOCK && op->acquire.acquire.wait) {

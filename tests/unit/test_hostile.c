@@ -361,7 +361,7 @@ good_asks(struct play *p, struct op op)
 		pass_ms(p, 1000);
 	}
 	fail_msg("seed %llu: the good client's %s is not answered", (unsigned long long)p->seed,
-	         wire_op_name(op.code));
+	         wire_op(op.code)->name);
 	return RC_IO;
 }
 

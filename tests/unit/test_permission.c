@@ -90,7 +90,7 @@ bench_teardown(void **state)
 static enum rc
 try(struct rights_bench *b, uint64_t session, const struct op *op)
 {
-	if (wire_op_class(op->code) == OP_CLASS_READ)
+	if (wire_op(op->code)->class == OP_CLASS_READ)
 		return look(b->f, session, op);
 	return run(b->f, session, op);
 }

@@ -199,7 +199,7 @@ TEST(test_reloaded_trees_go_on_as_before)
 		one_run(seed, decided, &again);
 	assert_true(again > 50);
 	/* Every command that changes anything succeeded often enough to mean something. */
-#define X(code, name, class, urgency, result)                        \
+#define X(code, name, class, slot, result, node)                     \
 	if (OP_CLASS_##class != OP_CLASS_READ && decided[code] < 50) \
 		fail_msg("%s succeeded %u times only", #name, decided[code]);
 	WIRE_OPS(X)

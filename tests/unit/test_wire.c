@@ -75,7 +75,7 @@ TEST(test_ops_come_back)
 	int ops = 0;
 
 	for (unsigned code = 0; code < CODES; code++) {
-		const struct variant *variant = variant_of_op(code);
+		const struct variant *variant = wire_op(code);
 		struct op sent, got;
 
 		for (int i = 0; i < ROUNDS && values_op(&v, code, &sent); i++) {
@@ -233,7 +233,7 @@ TEST(test_codes_without_meaning_are_refused)
 		if (variant_of_message(code) == NULL)
 			assert_int_equal(get_frame_of((struct bytes){frame, 5}, false),
 			                 RC_BAD_MESSAGE);
-		if (variant_of_op(code) == NULL)
+		if (wire_op(code) == NULL)
 			assert_int_equal(wire_get_op((struct bytes){byte, 1}, &op), RC_BAD_MESSAGE);
 	}
 	assert_null(variant_of_result(RESULT_refused + 1));
@@ -379,18 +379,18 @@ TEST(test_node_of_an_operation)
 
 TEST(test_columns_of_an_operation)
 {
-	assert_int_equal(wire_op_class(OP_lookup), OP_CLASS_READ);
-	assert_int_equal(wire_op_class(OP_acquire), OP_CLASS_COMMAND);
-	assert_int_equal(wire_op_class(OP_grant), OP_CLASS_MASTER);
-	assert_int_equal(wire_op_slot(OP_lookup), SLOT_READ);
-	assert_int_equal(wire_op_slot(OP_acquire), SLOT_COMMAND);
-	assert_int_equal(wire_op_slot(OP_release), SLOT_URGENT);
-	assert_int_equal(wire_op_slot(OP_cancel), SLOT_URGENT);
-	assert_int_equal(wire_op_slot(OP_end_session), SLOT_COMMAND);
-	assert_int_equal(wire_op_result(OP_get_listing), RESULT_listing);
-	assert_int_equal(wire_op_result(OP_create), RESULT_created);
-	assert_string_equal(wire_op_name(OP_set_contents), "set_contents");
-	assert_string_equal(wire_op_name((enum op_code)200), "?");
+	assert_int_equal(wire_op(OP_lookup)->class, OP_CLASS_READ);
+	assert_int_equal(wire_op(OP_acquire)->class, OP_CLASS_COMMAND);
+	assert_int_equal(wire_op(OP_grant)->class, OP_CLASS_MASTER);
+	assert_int_equal(wire_op(OP_lookup)->slot, SLOT_READ);
+	assert_int_equal(wire_op(OP_acquire)->slot, SLOT_COMMAND);
+	assert_int_equal(wire_op(OP_release)->slot, SLOT_URGENT);
+	assert_int_equal(wire_op(OP_cancel)->slot, SLOT_URGENT);
+	assert_int_equal(wire_op(OP_end_session)->slot, SLOT_COMMAND);
+	assert_int_equal(wire_op(OP_get_listing)->result, RESULT_listing);
+	assert_int_equal(wire_op(OP_create)->result, RESULT_created);
+	assert_string_equal(wire_op(OP_set_contents)->name, "set_contents");
+	assert_null(wire_op(200));
 }
 
 /* ---- the order on a connection ---- */

@@ -173,7 +173,7 @@ values_message(struct values *v, unsigned code, struct message *m)
 bool
 values_op(struct values *v, unsigned code, struct op *op)
 {
-	const struct variant *variant = variant_of_op(code);
+	const struct variant *variant = wire_op(code);
 
 	if (variant == NULL)
 		return false;
