@@ -35,18 +35,6 @@ struct engine {
 /* ---- the mount's side ---- */
 
 static void
-queue_request(struct engine *e, const struct mount_request *r)
-{
-	ARRAY_ROOM(e->requests, e->requests_n, e->requests_room);
-	e->requests[e->requests_n] = client_request_new(r->token, &r->op, r->ordered);
-	client_request_guard(e->requests[e->requests_n], &r->guard);
-	client_request_through(e->requests[e->requests_n], &r->opened);
-	if (r->outlasts)
-		client_request_outlasts(e->requests[e->requests_n]);
-	client_request_for(e->requests[e->requests_n++], r->user);
-}
-
-static void
 queue_watch(struct engine *e, const struct mount_watch *w)
 {
 	ARRAY_ROOM(e->watches, e->watches_n, e->watches_room);
@@ -70,8 +58,10 @@ step_mount(struct engine *e, const struct mount_event *event)
 		e->output.wake(e->output.user, u->woken[i]);
 	for (size_t i = 0; i < u->watches_n; i++)
 		queue_watch(e, &u->watches[i]);
-	for (size_t i = 0; i < u->requests_n; i++)
-		queue_request(e, &u->requests[i]);
+	for (size_t i = 0; i < u->requests_n; i++) {
+		ARRAY_ROOM(e->requests, e->requests_n, e->requests_room);
+		e->requests[e->requests_n++] = client_request_new(&u->requests[i]);
+	}
 }
 
 /* ---- the client's side ---- */
@@ -97,8 +87,6 @@ tell_session(struct engine *e, mono_t now)
 	e->output.session(e->output.user, &status);
 }
 
-static void step_client(struct engine *e, struct client_event *event);
-
 /* The kernel keeps no attributes any more of what the client has dropped. */
 static void
 invalidate(struct engine *e, mono_t now)
@@ -111,15 +99,6 @@ invalidate(struct engine *e, mono_t now)
 		                                    .nodes = u->invalid,
 		                                    .nodes_n = u->invalid_n,
 		                                    .everything = u->invalid_all});
-}
-
-static void
-report_invalidation(struct engine *e, uint64_t invalidation, mono_t now)
-{
-	if (invalidation != 0)
-		step_client(e, &(struct client_event){.kind = CLIENT_INVALIDATED,
-		                                      .now = now,
-		                                      .invalidation = invalidation});
 }
 
 static void
@@ -157,7 +136,10 @@ step_client(struct engine *e, struct client_event *event)
 		                                    .watched = &u->watched[i],
 		                                    .wall_ns = clock_wall_ns()});
 	invalidation = u->invalidation;
-	report_invalidation(e, invalidation, now);
+	if (invalidation != 0)
+		step_client(e, &(struct client_event){.kind = CLIENT_INVALIDATED,
+		                                      .now = now,
+		                                      .invalidation = invalidation});
 }
 
 /* ---- the loop ---- */

@@ -72,22 +72,10 @@ struct client_event {
 	 * events; 0: those are that come from now on. */
 	uint64_t node, generation;
 	uint32_t mask;
-	struct bytes user; /* WATCH: for which it begins (see client_request_for); copied */
+	struct bytes user; /* WATCH: for which it begins (see client_call); copied */
 	bool as_expired; /* its locks are not free at once, but after their lock-delay; of a lasting
 	                  * session: it is left to an operator */
 };
-
-/* An operation for a later step, encoded here, so that its views need not outlive the call. It is
- * answered exactly once, with the caller's `token`. Ordered: the caller's program has been answered
- * already, so all later requests stay behind this one. Owned by the caller until a step takes
- * it. */
-struct client_request *client_request_new(uint64_t token, const struct op *op, bool ordered);
-/* The request takes effect only while this acquisition of a lock is held; else it is answered
- * RC_GUARD. */
-void client_request_guard(struct client_request *r, const struct guard *guard);
-/* The request acts for this user of the session's principal (copied): it is decided by the rights
- * of PRINCIPAL/USER. Without, it acts for the principal itself. */
-void client_request_for(struct client_request *r, struct bytes user);
 
 /* Rights on a node that an answer has shown, with the check digits by which the cell knows them
  * again: a handle is opened by them, and keeps them. */
@@ -97,17 +85,31 @@ struct client_rights {
 	uint8_t check[LIMIT_CHECK];
 };
 
-/* The request, for contents, goes through a handle that was opened by these rights, for the same
- * user. */
-void client_request_through(struct client_request *r, const struct client_rights *opened);
-/* Nothing of the session stands behind the request: if that is lost before the request can have
- * taken effect, it waits for the next session. */
-void client_request_outlasts(struct client_request *r);
+/* An operation, and what it depends on. */
+struct client_call {
+	uint64_t token; /* it is answered with this, exactly once */
+	struct op op;
+	bool ordered; /* the caller's program is answered already: all later ones stay behind it */
+	/* Nothing of the session stands behind it: if that is lost before the request can have
+	 * taken effect, it waits for the next session. */
+	bool outlasts;
+	struct guard guard; /* RC_GUARD unless this acquisition is held; node 0: none */
+	/* It acts for this user of the session's principal, and is decided by the rights of
+	 * PRINCIPAL/USER; empty: for the principal itself. */
+	struct bytes user;
+	/* Of the handle that it goes through, for contents, opened for the same user; node 0: none
+	 */
+	struct client_rights opened;
+};
+
+/* The request for a later step: the call is encoded here, so that its views need not outlive this
+ * function. Owned by the caller until a step takes it. */
+struct client_request *client_request_new(const struct client_call *call);
 /* Frees a request that no step has taken. */
 void client_request_free(struct client_request *r);
 
 /* The answer to a request. RC_STALE: the session expired while the request was in flight or queued
- * (see client_request_outlasts);
+ * (see client_call);
  * RC_IO: no session could be opened for a whole grace period; later requests are answered so at
  * once until there is a session. The views are valid until the next step. */
 struct client_answer {

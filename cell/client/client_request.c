@@ -27,17 +27,23 @@ lock_key_of(const struct op *op)
 }
 
 struct client_request *
-client_request_new(uint64_t token, const struct op *op, bool ordered)
+client_request_new(const struct client_call *call)
 {
+	const struct op *op = &call->op;
 	struct buffer encoded = BUFFER(LIMIT_ENTRY);
 	struct client_request *r = memory_zero(1, sizeof *r);
 
 	must(wire_op(op->code)->class != OP_CLASS_MASTER);
 	wire_put_op(&encoded, op);
-	r->token = token;
-	r->ordered = ordered;
+	r->token = call->token;
+	r->ordered = call->ordered;
+	r->outlasts = call->outlasts;
+	r->guard = call->guard;
+	r->user = bytes_copy(call->user);
 	r->code = op->code;
 	r->node = wire_op_node(op);
+	if (call->opened.node == r->node)
+		r->opened = call->opened;
 	r->slot = wire_op(op->code)->slot;
 	r->malformed = encoded.failed;
 	r->op = buffer_take(&encoded);
@@ -46,31 +52,6 @@ client_request_new(uint64_t token, const struct op *op, bool ordered)
 	if (op->code == OP_acquire)
 		r->acquire = op->acquire.acquire;
 	return r;
-}
-
-void
-client_request_guard(struct client_request *r, const struct guard *guard)
-{
-	r->guard = *guard;
-}
-
-void
-client_request_for(struct client_request *r, struct bytes user)
-{
-	bytes_set(&r->user, user);
-}
-
-void
-client_request_through(struct client_request *r, const struct client_rights *opened)
-{
-	if (opened->node == r->node)
-		r->opened = *opened;
-}
-
-void
-client_request_outlasts(struct client_request *r)
-{
-	r->outlasts = true;
 }
 
 void
@@ -252,10 +233,10 @@ void
 client_request_own(struct client *c, enum request_origin origin, const struct op *op,
                    struct bytes user)
 {
-	struct client_request *r = client_request_new(0, op, false);
+	struct client_request *r =
+	    client_request_new(&(struct client_call){.op = *op, .user = user});
 
 	must(!r->malformed);
-	client_request_for(r, user);
 	r->origin = origin;
 	request_launch(c, r);
 }

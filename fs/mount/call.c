@@ -77,7 +77,7 @@ call_refer(struct call *c, struct inode *inode)
 
 /* The views in an update must stay valid until the end of the step, whatever is freed in it. */
 static void
-keep_texts(struct mount *m, struct mount_request *r)
+keep_texts(struct mount *m, struct client_call *r)
 {
 	struct op *op = &r->op;
 
@@ -159,7 +159,7 @@ void
 call_ask(struct mount *m, struct call *c, const struct op *op, call_then *then)
 {
 	struct mount_update *u = m->update;
-	struct mount_request *r;
+	struct client_call *r;
 
 	must(c->token == 0 && c->queue == NULL);
 	c->token = ++m->calls.next_token;
@@ -170,7 +170,7 @@ call_ask(struct mount *m, struct call *c, const struct op *op, call_then *then)
 	c->outlasts = !c->answered && c->handle == NULL && c->lock == NULL && c->event.fh == 0;
 	ARRAY_ROOM(u->requests, u->requests_n, u->requests_room);
 	r = &u->requests[u->requests_n++];
-	*r = (struct mount_request){
+	*r = (struct client_call){
 	    .token = c->token,
 	    .op = *op,
 	    .ordered = c->ordered,

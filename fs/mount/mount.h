@@ -203,16 +203,6 @@ struct mount_reply {
 	unsigned revents; /* POLLED */
 };
 
-struct mount_request {
-	uint64_t token;
-	struct op op; /* with views that are valid until the next step */
-	bool ordered;
-	bool outlasts;               /* its session: nothing of that stands behind it */
-	struct guard guard;          /* node 0: none */
-	struct bytes user;           /* of the principal, for which it acts; empty: for itself */
-	struct client_rights opened; /* of the handle that it goes through; node 0: none */
-};
-
 /* For the client: CLIENT_WATCH. */
 struct mount_watch {
 	uint64_t node;
@@ -224,7 +214,8 @@ struct mount_watch {
 struct mount_update {
 	struct mount_reply *replies;
 	size_t replies_n, replies_room;
-	struct mount_request *requests;
+	struct client_call
+	    *requests; /* for the client; their views are valid until the next step */
 	size_t requests_n, requests_room;
 	uint64_t *stale_inodes; /* to be notified (inval_inode(ino, -1, 0)) before the replies */
 	size_t stale_inodes_n, stale_inodes_room;

@@ -97,8 +97,10 @@ step(struct loader *l, struct client_event event)
 void
 loader_submit(struct loader *l, uint64_t token, const struct op *op, bool ordered)
 {
-	step(l, (struct client_event){.kind = CLIENT_REQUEST,
-	                              .request = client_request_new(token, op, ordered)});
+	const struct client_call call = {.token = token, .op = *op, .ordered = ordered};
+
+	step(l,
+	     (struct client_event){.kind = CLIENT_REQUEST, .request = client_request_new(&call)});
 }
 
 void

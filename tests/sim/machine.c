@@ -298,7 +298,14 @@ void
 machine_submit(struct sim *s, struct machine *m, const struct record *r)
 {
 	const struct op *op = &r->op;
-	struct client_request *request;
+	const struct client_call call = {
+	    .token = r->token,
+	    .op = *op,
+	    .ordered = r->ordered,
+	    .guard = r->guard,
+	    .user = r->user,
+	    .opened = r->through,
+	};
 
 	trace_asked(s, r);
 	if (op->code == OP_release) {
@@ -311,13 +318,9 @@ machine_submit(struct sim *s, struct machine *m, const struct record *r)
 		machine_give_up(s, m, op->cancel.node, op->cancel.acquisition);
 	if (op->code == OP_acquire)
 		machine_weaken_hold(m, &op->acquire.acquire);
-	request = client_request_new(r->token, op, r->ordered);
-	if (r->guard.node != 0)
-		client_request_guard(request, &r->guard);
-	client_request_for(request, r->user);
-	if (r->through.node != 0)
-		client_request_through(request, &r->through);
-	machine_event(s, m, (struct client_event){.kind = CLIENT_REQUEST, .request = request});
+	machine_event(s, m,
+	              (struct client_event){.kind = CLIENT_REQUEST,
+	                                    .request = client_request_new(&call)});
 }
 
 /* ---- life ---- */

@@ -235,11 +235,11 @@ restored_step(struct restored *r)
 enum rc
 restored_ask(struct restored *r, const struct op *op)
 {
-	r->tokens++;
+	const struct client_call call = {.token = ++r->tokens, .op = *op};
+
 	r->answered = false;
 	restored_client_hears(r, (struct client_event){.kind = CLIENT_REQUEST,
-	                                               .request = client_request_new(r->tokens, op,
-	                                                                             false)});
+	                                               .request = client_request_new(&call)});
 	for (int i = 0; !r->answered; i++) {
 		if (i == STEPS_MAX)
 			sim_fail(r->s, "after a restore %s is never answered",

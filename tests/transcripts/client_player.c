@@ -255,22 +255,13 @@ set_op(struct script *s, struct op *op, uint64_t node, struct bytes contents)
 	}
 }
 
-/* Requests for that many nodes, this one and the next ones. */
 static void
-submit(struct player *p, struct client_request *r)
+submit(struct player *p, const struct client_call *call)
 {
-	const uint64_t guard = script_value_number(p->s, "guard", 0);
-	const char *user = script_value(p->s, "user");
-
-	client_request_guard(r, &(struct guard){.node = guard});
-	if (script_value(p->s, "opened") != NULL)
-		client_request_through(r, &p->opened);
-	if (script_value(p->s, "outlasts") != NULL)
-		client_request_outlasts(r);
-	client_request_for(r, bytes_of(user != NULL ? user : ""));
-	step(p, (struct client_event){.kind = CLIENT_REQUEST, .request = r});
+	step(p, (struct client_event){.kind = CLIENT_REQUEST, .request = client_request_new(call)});
 }
 
+/* Requests for that many nodes, this one and the next ones. */
 COMMAND(request)
 {
 	static const enum op_code codes[] = {OP_get_attr,       OP_set_contents, OP_set_mtime,
@@ -282,15 +273,21 @@ COMMAND(request)
 	const char *name = script_word(s);
 	const uint64_t node = script_number(s), n = script_value_number(s, "count", 1);
 	const struct bytes contents = {zeros, script_value_number(s, "bytes", 0)};
-	const bool ordered = script_value(s, "ordered") != NULL;
-	struct op op = {0};
+	const char *user = script_value(s, "user");
+	struct client_call call = {.ordered = script_value(s, "ordered") != NULL,
+	                           .outlasts = script_value(s, "outlasts") != NULL,
+	                           .guard.node = script_value_number(s, "guard", 0),
+	                           .user = bytes_of(user != NULL ? user : "")};
 
+	if (script_value(s, "opened") != NULL)
+		call.opened = p->opened;
 	for (size_t i = 0; i < sizeof codes / sizeof *codes; i++)
 		if (!strcmp(wire_op(codes[i])->name, name))
-			op.code = codes[i];
+			call.op.code = codes[i];
 	for (uint64_t i = 0; i < n; i++) {
-		set_op(s, &op, node + i, contents);
-		submit(p, client_request_new(++p->token, &op, ordered));
+		set_op(s, &call.op, node + i, contents);
+		call.token = ++p->token;
+		submit(p, &call);
 	}
 }
 
@@ -359,12 +356,11 @@ COMMAND(reply)
 /* That many requests, each answered at once. */
 COMMAND(answered)
 {
-	struct op op = {.code = OP_get_attr, .get_attr = {.node = 1}};
+	struct client_call call = {.op = {.code = OP_get_attr, .get_attr = {.node = 1}}};
 
 	for (uint64_t i = script_number(s); i > 0; i--) {
-		step(p,
-		     (struct client_event){.kind = CLIENT_REQUEST,
-		                           .request = client_request_new(++p->token, &op, false)});
+		call.token = ++p->token;
+		submit(p, &call);
 		reply(p, p->number, RC_OK);
 	}
 }
@@ -373,17 +369,16 @@ COMMAND(answered)
 COMMAND(cached)
 {
 	const uint64_t node = script_number(s), n = script_number(s);
-	struct op op = {.code = OP_get_attr};
+	struct client_call call = {.op.code = OP_get_attr};
 
 	for (uint64_t i = 0; i < n; i++) {
 		struct result result = {.kind = RESULT_attr,
 		                        .attr.attr = {.node = node + i, .rights = 7}};
 		struct buffer encoded = BUFFER(1024);
 
-		op.get_attr.node = node + i;
-		step(p,
-		     (struct client_event){.kind = CLIENT_REQUEST,
-		                           .request = client_request_new(++p->token, &op, false)});
+		call.op.get_attr.node = node + i;
+		call.token = ++p->token;
+		submit(p, &call);
 		wire_put_result(&encoded, &result);
 		receive(p, &(struct message){.code = MSG_reply,
 		                             .reply = {.number = p->number,

@@ -100,7 +100,7 @@ print_op(struct buffer *t, const struct op *op)
 }
 
 static void
-say_request(struct player *p, const struct mount_request *r)
+say_request(struct player *p, const struct client_call *r)
 {
 	const uint64_t node = wire_op_node(&r->op);
 	struct buffer t = BUFFER(4096);

@@ -69,7 +69,7 @@ take_reply(struct bench *b, const struct mount_reply *r)
 }
 
 static void
-take_request(struct bench *b, const struct mount_request *r)
+take_request(struct bench *b, const struct client_call *r)
 {
 	struct buffer packed = BUFFER(LIMIT_ENTRY);
 	struct pending *p;

@@ -16,7 +16,7 @@ call(struct bench *b, const char *user, struct mount_event e)
 static void
 expect(struct bench *b, enum op_code code, const char *user)
 {
-	const struct mount_request *r = &b->update.requests[b->update.requests_n - 1];
+	const struct client_call *r = &b->update.requests[b->update.requests_n - 1];
 
 	assert_true(b->update.requests_n > 0);
 	assert_int_equal(r->op.code, code);
