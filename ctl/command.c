@@ -119,15 +119,6 @@ ctl_usage(const char *what, const char *why)
 	return wrong_use;
 }
 
-/* A monitor takes the exit code of wrong use for that of a cell that is down, unless it differs. */
-static void
-expect_monitor(int argc, char **argv)
-{
-	for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
-		if (strlen(argv[i]) > 3 && strncmp(argv[i], "--check", strlen(argv[i])) == 0)
-			wrong_use = CTL_UNKNOWN;
-}
-
 /* ---- options ---- */
 
 struct scan {
@@ -400,7 +391,11 @@ ctl_run(const struct ctl_command *const *all, int argc, char **argv)
 
 	commands = all;
 	given = (struct ctl){.cell = getenv("LSFS_CELL"), .key = getenv("LSFS_KEY")};
-	expect_monitor(argc, argv);
+	/* A monitor takes the exit code of wrong use for that of a cell that is down, unless it
+	 * differs. */
+	for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
+		if (strlen(argv[i]) > 3 && strncmp(argv[i], "--check", strlen(argv[i])) == 0)
+			wrong_use = CTL_UNKNOWN;
 	if (!scan(&s))
 		return wrong_use;
 	argc -= optind;

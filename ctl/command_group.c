@@ -389,16 +389,6 @@ stop_all(struct command_group *g, pid_t spared)
 		poll(NULL, 0, STOP_EVERY_MS);
 }
 
-static void
-continue_all(struct command_group *g)
-{
-	for (size_t i = 0; i < g->stopped_n; i++)
-		kill(g->stopped[i], SIGCONT);
-	free(g->stopped);
-	g->stopped = NULL;
-	g->stopped_n = g->stopped_room = 0;
-}
-
 /* ---- the group ---- */
 
 void
@@ -417,7 +407,11 @@ command_group_thaw(struct command_group *g)
 		return;
 	if (g->cgroup[0])
 		cgroup_write(g->cgroup, "cgroup.freeze", "0");
-	continue_all(g);
+	for (size_t i = 0; i < g->stopped_n; i++)
+		kill(g->stopped[i], SIGCONT);
+	free(g->stopped);
+	g->stopped = NULL;
+	g->stopped_n = g->stopped_room = 0;
 	guard_tell(g, THAWED);
 	guard_leave(g);
 	g->frozen = false;

@@ -263,18 +263,6 @@ on_closed(void *user, uint64_t conn, const char *why)
 
 /* ---- the beginning ---- */
 
-static void
-start_handles(struct fetching *g)
-{
-	must(uv_timer_init(&g->loop, &g->timer) == 0);
-	g->timer.data = g;
-	for (int i = 0; i < SIGNALS; i++) {
-		must(uv_signal_init(&g->loop, &g->signals[i]) == 0);
-		g->signals[i].data = g;
-		must(uv_signal_start(&g->signals[i], on_signal, signal_numbers[i]) == 0);
-	}
-}
-
 static int
 start(struct fetching *g)
 {
@@ -293,7 +281,13 @@ start(struct fetching *g)
 		must(uv_loop_close(&g->loop) == 0);
 		return rc;
 	}
-	start_handles(g);
+	must(uv_timer_init(&g->loop, &g->timer) == 0);
+	g->timer.data = g;
+	for (int i = 0; i < SIGNALS; i++) {
+		must(uv_signal_init(&g->loop, &g->signals[i]) == 0);
+		g->signals[i].data = g;
+		must(uv_signal_start(&g->signals[i], on_signal, signal_numbers[i]) == 0);
+	}
 	return 0;
 }
 

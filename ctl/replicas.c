@@ -234,18 +234,6 @@ all_there(const struct starting *s, const struct answer *answers)
 	return answers_master(answers, s->cell_file->replicas_n) >= 0;
 }
 
-static void
-report_problems(const struct starting *s, const struct answer *answers)
-{
-	json_t *health = health_json(s->cell_file, answers), *problem;
-	size_t i;
-
-	json_array_foreach(json_object_get(health, "problems"), i, problem)
-	    log_error("%s: %s", json_string_value(json_object_get(problem, "object")),
-	              json_string_value(json_object_get(problem, "what")));
-	json_decref(health);
-}
-
 static bool
 await_master(struct starting *s, const struct noise_pair *key)
 {
@@ -258,7 +246,14 @@ await_master(struct starting *s, const struct noise_pair *key)
 		if (all_there(s, answers))
 			return true;
 		if (mono_reached(clock_now(), deadline)) {
-			report_problems(s, answers);
+			json_t *health = health_json(s->cell_file, answers), *problem;
+			size_t i;
+
+			json_array_foreach(json_object_get(health, "problems"), i, problem)
+			    log_error("%s: %s",
+			              json_string_value(json_object_get(problem, "object")),
+			              json_string_value(json_object_get(problem, "what")));
+			json_decref(health);
 			return false;
 		}
 		pause_shortly(s);

@@ -407,20 +407,6 @@ static const int forwarded[] = {
     SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGCONT, SIGWINCH,
 };
 
-static void
-watch_signals(struct supervisor *s)
-{
-	sigset_t blocked;
-
-	sigemptyset(&s->watched);
-	sigaddset(&s->watched, SIGCHLD);
-	for (size_t i = 0; i < sizeof forwarded / sizeof forwarded[0]; i++)
-		sigaddset(&s->watched, forwarded[i]);
-	blocked = s->watched;
-	sigaddset(&blocked, SIGPIPE);
-	sigprocmask(SIG_BLOCK, &blocked, &s->before);
-}
-
 /* While no command runs a signal ends the supervisor itself, as if it were not handled. */
 static void
 die_of(int number)
@@ -494,7 +480,15 @@ start_holder(struct supervisor *s)
 static bool
 start(struct supervisor *s)
 {
-	watch_signals(s);
+	sigset_t blocked;
+
+	sigemptyset(&s->watched);
+	sigaddset(&s->watched, SIGCHLD);
+	for (size_t i = 0; i < sizeof forwarded / sizeof forwarded[0]; i++)
+		sigaddset(&s->watched, forwarded[i]);
+	blocked = s->watched;
+	sigaddset(&blocked, SIGPIPE);
+	sigprocmask(SIG_BLOCK, &blocked, &s->before);
 	s->signals = signalfd(-1, &s->watched, SFD_CLOEXEC);
 	s->timer = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
 	return s->signals >= 0 && s->timer >= 0 && prctl(PR_SET_CHILD_SUBREAPER, 1) == 0 &&

@@ -208,21 +208,6 @@ log_traces(struct engine *e)
 			log_debug("%s", line);
 }
 
-static void
-pass_watches(struct engine *e, mono_t now)
-{
-	for (size_t i = 0; i < e->watches_n; i++) {
-		step_client(e, &(struct client_event){.kind = CLIENT_WATCH,
-		                                      .now = now,
-		                                      .node = e->watches[i].node,
-		                                      .mask = e->watches[i].mask,
-		                                      .generation = e->watches[i].generation,
-		                                      .user = e->watches[i].user});
-		free((void *)e->watches[i].user.data);
-	}
-	e->watches_n = 0;
-}
-
 /* Handles expired deadlines. Called before every event: after a pause of the process the lease may
  * have ended, and then nothing may be answered from the cache. */
 static mono_t
@@ -235,17 +220,6 @@ catch_up(struct engine *e)
 	if (mono_reached(now, e->done.deadline))
 		step_mount(e, &(struct mount_event){.kind = MOUNT_TIMEOUT, .now = now});
 	return now;
-}
-
-static void
-pass_requests(struct engine *e, mono_t now)
-{
-	/* An answer may make further ones. */
-	for (size_t i = 0; i < e->requests_n; i++)
-		step_client(e, &(struct client_event){.kind = CLIENT_REQUEST,
-		                                      .now = now,
-		                                      .request = e->requests[i]});
-	e->requests_n = 0;
 }
 
 /* If the process was paused in the middle of a turn, the kernel keeps replies for longer than the
@@ -264,8 +238,23 @@ static void
 settle(struct engine *e, mono_t now)
 {
 	for (;;) {
-		pass_requests(e, now);
-		pass_watches(e, now);
+		/* An answer may make further ones. */
+		for (size_t i = 0; i < e->requests_n; i++)
+			step_client(e, &(struct client_event){.kind = CLIENT_REQUEST,
+			                                      .now = now,
+			                                      .request = e->requests[i]});
+		e->requests_n = 0;
+		for (size_t i = 0; i < e->watches_n; i++) {
+			step_client(e,
+			            &(struct client_event){.kind = CLIENT_WATCH,
+			                                   .now = now,
+			                                   .node = e->watches[i].node,
+			                                   .mask = e->watches[i].mask,
+			                                   .generation = e->watches[i].generation,
+			                                   .user = e->watches[i].user});
+			free((void *)e->watches[i].user.data);
+		}
+		e->watches_n = 0;
 		if (!e->kept)
 			break;
 		now = report_written(e);

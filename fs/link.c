@@ -249,19 +249,6 @@ connect_path(struct link *l, bool standby, uint8_t replica)
 	                               path->replica.key);
 }
 
-static void
-begin_with(struct link *l, const struct cell_file *cell_file)
-{
-	l->members.n = cell_file->replicas_n;
-	for (int i = 0; i < cell_file->replicas_n; i++) {
-		struct client_replica *r = &l->members.list[i];
-
-		r->id = cell_file->replicas[i].id;
-		strcpy(r->address, cell_file->replicas[i].address);
-		memcpy(r->key, cell_file->replicas[i].public_key, sizeof r->key);
-	}
-}
-
 struct link *
 link_to_cell(uv_loop_t *loop, const struct cell_file *cell_file, const struct srv_addresses *srv,
              const struct noise_pair *key, int *error)
@@ -276,7 +263,14 @@ link_to_cell(uv_loop_t *loop, const struct cell_file *cell_file, const struct sr
 	                  .user = l},
 	};
 
-	begin_with(l, cell_file);
+	l->members.n = cell_file->replicas_n;
+	for (int i = 0; i < cell_file->replicas_n; i++) {
+		struct client_replica *r = &l->members.list[i];
+
+		r->id = cell_file->replicas[i].id;
+		strcpy(r->address, cell_file->replicas[i].address);
+		memcpy(r->key, cell_file->replicas[i].public_key, sizeof r->key);
+	}
 	l->srv = *srv;
 	memcpy(config.cell_id, cell_file->id, sizeof config.cell_id);
 	*error = transport_new(&l->transport, loop, &config);

@@ -364,16 +364,6 @@ on_refused(void *user)
 	must(uv_timer_start(&l->begin, on_begin, 0, 0) == 0);
 }
 
-/* Logs the reason of the delay: the user who has started us waits. */
-static void
-log_delay(struct lsfs *l)
-{
-	log_warn("%s: %s: trying again", l->source.path, link_trouble(l->link));
-	if (l->options->background)
-		daemon_background(l->daemon);
-	must(uv_timer_start(&l->begin, on_begin, TELL_AGAIN_MS, 0) == 0);
-}
-
 static void
 on_begin(uv_timer_t *timer)
 {
@@ -384,7 +374,11 @@ on_begin(uv_timer_t *timer)
 		l->failed = true;
 		stop(l);
 	} else if (!l->safe) {
-		log_delay(l);
+		/* Logs the reason of the delay: the user who has started us waits. */
+		log_warn("%s: %s: trying again", l->source.path, link_trouble(l->link));
+		if (l->options->background)
+			daemon_background(l->daemon);
+		must(uv_timer_start(&l->begin, on_begin, TELL_AGAIN_MS, 0) == 0);
 	} else if (!mount_now(l)) {
 		l->failed = true;
 		stop(l);

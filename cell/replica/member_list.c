@@ -138,26 +138,20 @@ r_member_list_send(struct replica *r, uint64_t conn)
 	r_absorb_master(r);
 }
 
-static void
-trace_members(struct replica *r)
+/* The change is over when an entry behind it is applied: an empty one is proposed. */
+void
+r_member_list_changed(struct replica *r)
 {
 	static const char *const is[] = {[MEMBER_VOTER] = "", [MEMBER_LEARNER] = " (learner)"};
 	struct buffer list = BUFFER(1024);
 	struct member m = {0};
 
+	know_applied(r);
 	while (tree_member_after(r->tree, m.id, &m))
 		if (m.role != MEMBER_REMOVED)
 			buffer_printf(&list, " %u%s", m.id, is[m.role]);
 	NOTICE(r->config.trace, "members:%.*s", (int)list.len, (const char *)list.data);
 	buffer_free(&list);
-}
-
-/* The change is over when an entry behind it is applied: an empty one is proposed. */
-void
-r_member_list_changed(struct replica *r)
-{
-	know_applied(r);
-	trace_members(r);
 	r_mastership_news(r);
 	if (r->mastership.serving)
 		r_backlog_put(r, (struct bytes){NULL, 0});

@@ -28,13 +28,6 @@ print_text(struct bytes text, struct buffer *to)
 }
 
 static void
-print_hex(struct bytes v, struct buffer *to)
-{
-	for (size_t i = 0; i < v.len; i++)
-		buffer_printf(to, "%02x", v.data[i]);
-}
-
-static void
 print_bytes(const struct field *field, struct bytes v, struct buffer *to)
 {
 	struct op op;
@@ -51,7 +44,8 @@ print_bytes(const struct field *field, struct bytes v, struct buffer *to)
 	} else if (field->kind == FIELD_TEXT) {
 		print_text(v, to);
 	} else {
-		print_hex(v, to);
+		for (size_t i = 0; i < v.len; i++)
+			buffer_printf(to, "%02x", v.data[i]);
 	}
 }
 

@@ -131,13 +131,6 @@ begin(struct adding *a)
 	return false;
 }
 
-static void
-undo(struct adding *a)
-{
-	if (unlink(a->key_file) < 0 || rmdir(a->directory) < 0)
-		log_warn("%s: cannot remove it again: %s", a->directory, strerror(errno));
-}
-
 /* Puts the new replica into the list of members, which an older replica may have sent without it.
  * It begins without a vote. */
 static bool
@@ -203,7 +196,8 @@ add(struct adding *a)
 	what.key = (struct bytes){a->pair.public, NOISE_KEY};
 	switch (cell_admin_send(a->o, &what, &id)) {
 	case CELL_ADMIN_REFUSED:
-		undo(a);
+		if (unlink(a->key_file) < 0 || rmdir(a->directory) < 0)
+			log_warn("%s: cannot remove it again: %s", a->directory, strerror(errno));
 		return CTL_FAILED;
 	case CELL_ADMIN_UNKNOWN:
 		log_error("%s: holds the new replica's key: repeat the same command", a->directory);

@@ -67,21 +67,6 @@ put_time(struct buffer *to, int64_t ns)
 	              (long long)(of_day / 60 % 60), (long long)(of_day % 60), (long long)fraction);
 }
 
-static void
-put_details(struct buffer *to, const struct client_watched *w)
-{
-	if (w->name.len > 0) {
-		buffer_printf(to, ", \"child\": \"");
-		put_quoted(to, w->name);
-		buffer_printf(to, "\"");
-	}
-	if (w->generation != 0)
-		buffer_printf(to, ", \"%s\": %llu",
-		              w->kind == EVENT_LOCK_ACQUIRED ? "lock_generation"
-		                                             : "content_generation",
-		              (unsigned long long)w->generation);
-}
-
 void
 event_text(struct buffer *to, const char *cell, const struct client_watched *w, int64_t wall_ns)
 {
@@ -95,6 +80,15 @@ event_text(struct buffer *to, const char *cell, const struct client_watched *w, 
 	buffer_printf(to, "\", \"time\": \"");
 	put_time(to, w->time_ns != 0 ? w->time_ns : wall_ns);
 	buffer_printf(to, "\"");
-	put_details(to, w);
+	if (w->name.len > 0) {
+		buffer_printf(to, ", \"child\": \"");
+		put_quoted(to, w->name);
+		buffer_printf(to, "\"");
+	}
+	if (w->generation != 0)
+		buffer_printf(to, ", \"%s\": %llu",
+		              w->kind == EVENT_LOCK_ACQUIRED ? "lock_generation"
+		                                             : "content_generation",
+		              (unsigned long long)w->generation);
 	buffer_printf(to, "}\n");
 }

@@ -141,35 +141,6 @@ static const char *const outcomes[] = {
     [CALL_INTERRUPTED] = "interrupted",
 };
 
-static void
-put_calls(const struct mount *m, struct buffer *to)
-{
-	put_head(to, "lsfs_calls_total", "counter", "Calls of the kernel that were answered.");
-	for (size_t kind = 0; kind < MOUNT_INTERRUPT; kind++)
-		for (size_t i = 0; i < CALL_OUTCOMES; i++)
-			if (m->metrics.calls[kind][i] > 0)
-				buffer_printf(to,
-				              "lsfs_calls_total{call=\"%s\",outcome=\"%s\"} %llu\n",
-				              mount_call_name((enum mount_event_kind)kind),
-				              outcomes[i],
-				              (unsigned long long)m->metrics.calls[kind][i]);
-}
-
-static void
-put_requests(const struct mount *m, struct buffer *to)
-{
-	put_head(to, "lsfs_requests_total", "counter",
-	         "Requests that were answered, by the cell or from the cache.");
-	for (size_t op = 1; op < METRICS_OPS; op++)
-		for (size_t rc = 0; rc < METRICS_RCS; rc++)
-			if (m->metrics.answers[op][rc] > 0)
-				buffer_printf(
-				    to,
-				    "lsfs_requests_total{operation=\"%s\",result=\"%s\"} %llu\n",
-				    wire_op(op)->name, rc_name((enum rc)rc),
-				    (unsigned long long)m->metrics.answers[op][rc]);
-}
-
 /* The calls that wait, without those that are about these numbers. */
 static void
 put_waiting(const struct mount *m, struct buffer *to)
@@ -228,8 +199,25 @@ metrics_text(const struct mount *m, struct buffer *to)
 	put_cache(m, &s, &n, to);
 	put_gauge(to, "lsfs_requests_in_flight", s.in_flight, "Requests that the cell was sent.");
 	put_gauge(to, "lsfs_requests_queued", s.queued, "Requests that are to be sent.");
-	put_requests(m, to);
-	put_calls(m, to);
+	put_head(to, "lsfs_requests_total", "counter",
+	         "Requests that were answered, by the cell or from the cache.");
+	for (size_t op = 1; op < METRICS_OPS; op++)
+		for (size_t rc = 0; rc < METRICS_RCS; rc++)
+			if (m->metrics.answers[op][rc] > 0)
+				buffer_printf(
+				    to,
+				    "lsfs_requests_total{operation=\"%s\",result=\"%s\"} %llu\n",
+				    wire_op(op)->name, rc_name((enum rc)rc),
+				    (unsigned long long)m->metrics.answers[op][rc]);
+	put_head(to, "lsfs_calls_total", "counter", "Calls of the kernel that were answered.");
+	for (size_t kind = 0; kind < MOUNT_INTERRUPT; kind++)
+		for (size_t i = 0; i < CALL_OUTCOMES; i++)
+			if (m->metrics.calls[kind][i] > 0)
+				buffer_printf(to,
+				              "lsfs_calls_total{call=\"%s\",outcome=\"%s\"} %llu\n",
+				              mount_call_name((enum mount_event_kind)kind),
+				              outcomes[i],
+				              (unsigned long long)m->metrics.calls[kind][i]);
 	put_waiting(m, to);
 	put_handles(m, &n, to);
 }
