@@ -133,25 +133,21 @@ dirty_rows_forget(struct tree *t)
 
 /* ---- one row of each table: false when the object is gone ---- */
 
-#define NUMBER(table, column, value) row->values[COL_##table##_##column].number = (int64_t)(value)
-#define BYTES(table, column, value) row->values[COL_##table##_##column].bytes = (value)
+#define SHOW_i(place) (v++)->number = (int64_t)(place);
+#define SHOW_b(place) (v++)->bytes = (place);
+#define SHOW_t(place) SHOW_b(place)
+#define SHOW(kind, column, place, load) SHOW_##kind(place)
+#define SHOW_ROW(table)                            \
+	do {                                       \
+		struct row_value *v = row->values; \
+                                                   \
+		ROWS_##table(SHOW)                 \
+	} while (0)
 
 static bool
 row_of_meta(const struct tree *t, const struct dirty_row *of, struct row *row)
 {
-	NUMBER(meta, id, of->key[0]);
-	NUMBER(meta, applied, t->position.applied);
-	NUMBER(meta, origin_round, t->position.origin.round);
-	NUMBER(meta, origin_replica, t->position.origin.replica);
-	NUMBER(meta, epoch, t->epochs.current);
-	NUMBER(meta, settled_epoch, t->epochs.settled);
-	NUMBER(meta, next_node, t->nodes.next_number);
-	NUMBER(meta, epoch_node, t->epochs.first_number);
-	NUMBER(meta, last_fence, t->locks.last_fence);
-	NUMBER(meta, digest, t->position.digest);
-	NUMBER(meta, bytes, t->nodes.bytes);
-	NUMBER(meta, members_version, t->members.version);
-	NUMBER(meta, slice, t->slices.behind);
+	SHOW_ROW(meta);
 	return true;
 }
 
@@ -162,24 +158,7 @@ row_of_nodes(const struct tree *t, const struct dirty_row *of, struct row *row)
 
 	if (n == NULL)
 		return false;
-	NUMBER(nodes, node, n->number);
-	NUMBER(nodes, parent, n->parent_number);
-	BYTES(nodes, name, n->name);
-	NUMBER(nodes, kind, n->kind);
-	NUMBER(nodes, ephemeral, n->ephemeral);
-	NUMBER(nodes, creator, n->creator == NULL ? 0 : n->creator->id);
-	NUMBER(nodes, mtime_ns, n->mtime_ns);
-	NUMBER(nodes, ctime_ns, n->ctime_ns);
-	NUMBER(nodes, content_generation, n->content_generation);
-	NUMBER(nodes, lock_generation, n->lock_generation);
-	NUMBER(nodes, acl_generation, n->acl_generation);
-	NUMBER(nodes, checksum, n->checksum);
-	BYTES(nodes, acl_read, n->acl[ACL_READ]);
-	BYTES(nodes, acl_write, n->acl[ACL_WRITE]);
-	BYTES(nodes, acl_change, n->acl[ACL_CHANGE]);
-	NUMBER(nodes, lock_delay_s, n->lock_delay_s);
-	NUMBER(nodes, freed_epoch, n->freed_epoch);
-	BYTES(nodes, contents, n->contents);
+	SHOW_ROW(nodes);
 	return true;
 }
 
@@ -191,9 +170,7 @@ row_of_openers(const struct tree *t, const struct dirty_row *of, struct row *row
 
 	if (o == NULL)
 		return false;
-	NUMBER(openers, session, of->key[0]);
-	NUMBER(openers, opened, of->key[1]);
-	NUMBER(openers, node, o->node->number);
+	SHOW_ROW(openers);
 	return true;
 }
 
@@ -202,17 +179,13 @@ row_of_locks(const struct tree *t, const struct dirty_row *of, struct row *row)
 {
 	const struct node *n = node_find(t, of->key[0]);
 	const struct lock *l = n == NULL ? NULL : n->lock;
+	struct lock_delay delay = {0};
 
 	if (l == NULL)
 		return false;
-	NUMBER(locks, node, of->key[0]);
-	NUMBER(locks, fence, l->fence);
-	NUMBER(locks, delay_mode, l->delay.mode);
-	if (l->delay.mode == LOCK_NONE)
-		return true;
-	NUMBER(locks, delay_began, l->delay.began);
-	NUMBER(locks, delay_generation, l->delay.generation);
-	NUMBER(locks, delay_s, l->delay.seconds);
+	if (l->delay.mode != LOCK_NONE)
+		delay = l->delay;
+	SHOW_ROW(locks);
 	return true;
 }
 
@@ -224,21 +197,7 @@ row_of_holders(const struct tree *t, const struct dirty_row *of, struct row *row
 
 	if (h == NULL)
 		return false;
-	NUMBER(holders, node, of->key[0]);
-	NUMBER(holders, session, of->key[1]);
-	NUMBER(holders, owner, of->key[2]);
-	NUMBER(holders, acquisition, h->acquisition);
-	NUMBER(holders, mode, h->mode);
-	NUMBER(holders, lock_generation, h->generation);
-	NUMBER(holders, fence, h->fence);
-	NUMBER(holders, delay_s, h->delay_s);
-	NUMBER(holders, earlier_acquisition, h->earlier_acquisition);
-	NUMBER(holders, earlier_mode, h->earlier_mode);
-	NUMBER(holders, earlier_generation, h->earlier_generation);
-	NUMBER(holders, earlier_fence, h->earlier_fence);
-	NUMBER(holders, since_ns, h->since_ns);
-	NUMBER(holders, pid, h->pid);
-	NUMBER(holders, place, h->place);
+	SHOW_ROW(holders);
 	return true;
 }
 
@@ -249,15 +208,7 @@ row_of_sessions(const struct tree *t, const struct dirty_row *of, struct row *ro
 
 	if (s == NULL)
 		return false;
-	NUMBER(sessions, session, s->id);
-	BYTES(sessions, nonce, s->nonce);
-	BYTES(sessions, principal, s->principal);
-	NUMBER(sessions, principal_generation, s->principal_generation);
-	BYTES(sessions, host, s->host);
-	NUMBER(sessions, awaited, s->awaited);
-	NUMBER(sessions, lasting, s->lasting);
-	NUMBER(sessions, below, s->below);
-	NUMBER(sessions, ending, s->ending);
+	SHOW_ROW(sessions);
 	return true;
 }
 
@@ -271,11 +222,7 @@ row_of_results(const struct tree *t, const struct dirty_row *of, struct row *row
 		k = reply_cache_find(s, of->key[1]);
 	if (k == NULL)
 		return false;
-	NUMBER(results, session, of->key[0]);
-	NUMBER(results, number, k->number);
-	NUMBER(results, op, k->op);
-	NUMBER(results, rc, k->rc);
-	BYTES(results, result, k->result);
+	SHOW_ROW(results);
 	return true;
 }
 
@@ -286,26 +233,19 @@ row_of_members(const struct tree *t, const struct dirty_row *of, struct row *row
 
 	if (s == NULL)
 		return false;
-	NUMBER(members, id, s->member.id);
-	NUMBER(members, role, s->member.role);
-	BYTES(members, address, s->member.address);
-	BYTES(members, public_key, s->member.key);
-	NUMBER(members, since, s->since);
+	SHOW_ROW(members);
 	return true;
 }
 
 static bool
 row_of_settings(const struct tree *t, const struct dirty_row *of, struct row *row)
 {
-	const struct setting_info *info = setting_info(of->key[0]);
+	const uint64_t code = of->key[0];
+	const struct setting_info *info = setting_info(code);
 
 	if (info == NULL)
 		return false;
-	NUMBER(settings, setting, of->key[0]);
-	BYTES(settings, name, bytes_of(info->name));
-	NUMBER(settings, value, t->settings.in_force.value[of->key[0]]);
-	NUMBER(settings, longest, t->settings.lowered[of->key[0]].longest);
-	NUMBER(settings, since, t->settings.lowered[of->key[0]].since);
+	SHOW_ROW(settings);
 	return true;
 }
 
@@ -316,9 +256,7 @@ row_of_principals(const struct tree *t, const struct dirty_row *of, struct row *
 
 	if (p == NULL)
 		return false;
-	NUMBER(principals, generation, p->generation);
-	BYTES(principals, name, p->name);
-	BYTES(principals, public_key, p->key);
+	SHOW_ROW(principals);
 	return true;
 }
 
@@ -326,13 +264,13 @@ static bool
 row_of_signing_keys(const struct tree *t, const struct dirty_row *of, struct row *row)
 {
 	const struct bytes keys = tree_signing_keys(t);
+	struct bytes newest, former;
 
 	if (keys.len == 0)
 		return false;
-	NUMBER(signing_keys, id, of->key[0]);
-	NUMBER(signing_keys, since, t->signing.since);
-	BYTES(signing_keys, newest, ((struct bytes){keys.data, SIGNING_KEY}));
-	BYTES(signing_keys, former, ((struct bytes){keys.data + SIGNING_KEY, SIGNING_KEY}));
+	newest = (struct bytes){keys.data, SIGNING_KEY};
+	former = (struct bytes){keys.data + SIGNING_KEY, SIGNING_KEY};
+	SHOW_ROW(signing_keys);
 	return true;
 }
 

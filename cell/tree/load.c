@@ -10,6 +10,20 @@
 #define SIGNED(table, column) (row->values[COL_##table##_##column].number)
 #define BYTES(table, column) (row->values[COL_##table##_##column].bytes)
 
+/* Sets the places of a row's columns that need no more. */
+#define SET_i(place) place = (__typeof__(place))v->number;
+#define SET_b(place) place = bytes_copy(v->bytes);
+#define SET_t(place) SET_b(place)
+#define LOAD_SET(kind, place) SET_##kind(place)
+#define LOAD_BY(kind, place)
+#define LOAD(kind, column, place, load) LOAD_##load(kind, place) v++;
+#define LOAD_ROW(table)                                  \
+	do {                                             \
+		const struct row_value *v = row->values; \
+                                                         \
+		ROWS_##table(LOAD)                       \
+	} while (0)
+
 /* ---- rows that stand alone ---- */
 
 static enum rc
@@ -19,18 +33,9 @@ load_meta(struct tree *t, const struct row *row)
 	    NUMBER(meta, origin_replica) > UINT8_MAX)
 		return RC_CORRUPT;
 	t->loading.meta = true;
-	t->position.applied = t->dirty.saved = NUMBER(meta, applied);
-	t->position.origin.round = NUMBER(meta, origin_round);
-	t->position.origin.replica = (uint8_t)NUMBER(meta, origin_replica);
-	t->epochs.current = NUMBER(meta, epoch);
-	t->epochs.settled = NUMBER(meta, settled_epoch);
-	t->nodes.next_number = NUMBER(meta, next_node);
-	t->epochs.first_number = NUMBER(meta, epoch_node);
-	t->locks.last_fence = NUMBER(meta, last_fence);
-	t->position.digest = NUMBER(meta, digest);
+	LOAD_ROW(meta);
+	t->dirty.saved = t->position.applied;
 	t->loading.bytes = NUMBER(meta, bytes);
-	t->members.version = NUMBER(meta, members_version);
-	t->slices.behind = NUMBER(meta, slice);
 	return RC_OK;
 }
 
@@ -58,23 +63,7 @@ load_node(struct tree *t, const struct row *row)
 	if (!node_row_sound(row))
 		return RC_CORRUPT;
 	n = memory_zero(1, sizeof *n);
-	n->number = NUMBER(nodes, node);
-	n->parent_number = NUMBER(nodes, parent);
-	n->kind = (enum node_kind)NUMBER(nodes, kind);
-	n->ephemeral = NUMBER(nodes, ephemeral) != 0;
-	n->mtime_ns = SIGNED(nodes, mtime_ns);
-	n->ctime_ns = SIGNED(nodes, ctime_ns);
-	n->content_generation = NUMBER(nodes, content_generation);
-	n->lock_generation = NUMBER(nodes, lock_generation);
-	n->acl_generation = NUMBER(nodes, acl_generation);
-	n->checksum = NUMBER(nodes, checksum);
-	n->lock_delay_s = SIGNED(nodes, lock_delay_s);
-	n->freed_epoch = NUMBER(nodes, freed_epoch);
-	n->name = bytes_copy(BYTES(nodes, name));
-	n->contents = bytes_copy(BYTES(nodes, contents));
-	node_set_acl(n, ACL_READ, BYTES(nodes, acl_read));
-	node_set_acl(n, ACL_WRITE, BYTES(nodes, acl_write));
-	node_set_acl(n, ACL_CHANGE, BYTES(nodes, acl_change));
+	LOAD_ROW(nodes);
 	if (node_link(t, n))
 		return RC_OK;
 	node_free(n);
@@ -136,9 +125,7 @@ load_setting(struct tree *t, const struct row *row)
 	if (info == NULL || !bytes_equal(BYTES(settings, name), bytes_of(info->name)) ||
 	    NUMBER(settings, longest) > info->highest)
 		return RC_CORRUPT;
-	t->settings.in_force.value[code] = NUMBER(settings, value);
-	t->settings.lowered[code].longest = NUMBER(settings, longest);
-	t->settings.lowered[code].since = NUMBER(settings, since);
+	LOAD_ROW(settings);
 	return RC_OK;
 }
 
@@ -180,7 +167,7 @@ link_lock(struct tree *t, const struct row *row)
 	if (n == NULL || n->lock != NULL || NUMBER(locks, delay_mode) > LOCK_EXCLUSIVE)
 		return false;
 	l = lock_of(t, n);
-	l->fence = NUMBER(locks, fence);
+	LOAD_ROW(locks);
 	lock_delay_set(t, l,
 	               (struct lock_delay){.mode = (enum lock_mode)NUMBER(locks, delay_mode),
 	                                   .began = NUMBER(locks, delay_began),
@@ -208,17 +195,8 @@ link_holder(struct tree *t, const struct row *row)
 	    holder_find(n->lock, s->id, NUMBER(holders, owner)) != NULL)
 		return false;
 	h = holder_add(t, n->lock, s, NUMBER(holders, owner), NUMBER(holders, place));
-	h->acquisition = NUMBER(holders, acquisition);
-	h->mode = (enum lock_mode)NUMBER(holders, mode);
-	h->generation = NUMBER(holders, lock_generation);
-	h->fence = NUMBER(holders, fence);
+	LOAD_ROW(holders);
 	holder_set_delay(h, SIGNED(holders, delay_s));
-	h->earlier_acquisition = NUMBER(holders, earlier_acquisition);
-	h->earlier_mode = (enum lock_mode)NUMBER(holders, earlier_mode);
-	h->earlier_generation = NUMBER(holders, earlier_generation);
-	h->earlier_fence = NUMBER(holders, earlier_fence);
-	h->since_ns = SIGNED(holders, since_ns);
-	h->pid = (uint32_t)NUMBER(holders, pid);
 	return true;
 }
 

@@ -9,7 +9,7 @@
 
 enum { KIND_i = 'i', KIND_b = 'b', KIND_t = 't' };
 
-#define COLUMN(kind_, name_) {KIND_##kind_, #name_},
+#define COLUMN(kind_, name_, ...) {KIND_##kind_, #name_},
 #define TABLE(name_, keys_) {#name_, keys_, COLS_##name_, {ROWS_##name_(COLUMN)}},
 static const struct row_table_info tables[ROW_TABLES] = {ROWS_TABLES(TABLE)};
 #undef TABLE

@@ -1,7 +1,8 @@
 /* The rows of state.db, in which a tree is stored. Tables and columns are named for people who open
- * the file with sqlite3. C(kind, name): `i` a 64-bit number, `b` a blob, `t`
- * a text. The first `keys` columns are the primary key. The store adds a checksum column to each
- * row. */
+ * the file with sqlite3. C(kind, name, place, load): `i` a 64-bit number, `b` a blob, `t` a text;
+ * the place of it in the state, as the functions name it that store and load a row (dirty_rows.c,
+ * load.c); SET: loading sets that place, BY: it is loaded by code. The first `keys` columns are the
+ * primary key. The store adds a checksum column to each row. */
 #ifndef LSFS_TREE_ROWS_H
 #define LSFS_TREE_ROWS_H
 
@@ -11,35 +12,65 @@
 
 /* clang-format off */
 #define ROWS_meta(C) /* one row, id 0 */                                                      \
-	C(i, id) C(i, applied) C(i, origin_round) C(i, origin_replica) C(i, epoch)                \
-	C(i, settled_epoch) C(i, next_node) C(i, epoch_node) C(i, last_fence) C(i, digest)        \
-	C(i, bytes) C(i, members_version) C(i, slice)
+	C(i, id, of->key[0], BY) C(i, applied, t->position.applied, SET)                      \
+	C(i, origin_round, t->position.origin.round, SET)                                     \
+	C(i, origin_replica, t->position.origin.replica, SET)                                 \
+	C(i, epoch, t->epochs.current, SET) C(i, settled_epoch, t->epochs.settled, SET)       \
+	C(i, next_node, t->nodes.next_number, SET)                                            \
+	C(i, epoch_node, t->epochs.first_number, SET)                                         \
+	C(i, last_fence, t->locks.last_fence, SET) C(i, digest, t->position.digest, SET)      \
+	C(i, bytes, t->nodes.bytes, BY) C(i, members_version, t->members.version, SET)        \
+	C(i, slice, t->slices.behind, SET)
 #define ROWS_nodes(C)                                                                         \
-	C(i, node) C(i, parent) C(t, name) C(i, kind) C(i, ephemeral) C(i, creator)              \
-	C(i, mtime_ns) C(i, ctime_ns)                                                             \
-	C(i, content_generation) C(i, lock_generation) C(i, acl_generation) C(i, checksum)        \
-	C(t, acl_read) C(t, acl_write) C(t, acl_change) C(i, lock_delay_s) C(i, freed_epoch)     \
-	C(b, contents)
-#define ROWS_openers(C) /* `opened`: the number of `node`, or of a file renamed to it */          \
-	C(i, session) C(i, opened) C(i, node)
+	C(i, node, n->number, SET) C(i, parent, n->parent_number, SET)                        \
+	C(t, name, n->name, SET) C(i, kind, n->kind, SET) C(i, ephemeral, n->ephemeral, SET)  \
+	C(i, creator, n->creator == NULL ? 0 : n->creator->id, BY)                            \
+	C(i, mtime_ns, n->mtime_ns, SET) C(i, ctime_ns, n->ctime_ns, SET)                     \
+	C(i, content_generation, n->content_generation, SET)                                  \
+	C(i, lock_generation, n->lock_generation, SET)                                        \
+	C(i, acl_generation, n->acl_generation, SET) C(i, checksum, n->checksum, SET)         \
+	C(t, acl_read, n->acl[ACL_READ], SET) C(t, acl_write, n->acl[ACL_WRITE], SET)         \
+	C(t, acl_change, n->acl[ACL_CHANGE], SET) C(i, lock_delay_s, n->lock_delay_s, SET)    \
+	C(i, freed_epoch, n->freed_epoch, SET) C(b, contents, n->contents, SET)
+#define ROWS_openers(C) /* `opened`: the number of `node`, or of a file renamed to it */      \
+	C(i, session, of->key[0], BY) C(i, opened, of->key[1], BY)                            \
+	C(i, node, o->node->number, BY)
 #define ROWS_locks(C) /* a node's lock while it is held or delayed */                         \
-	C(i, node) C(i, fence) C(i, delay_began) C(i, delay_generation) C(i, delay_s)             \
-	C(i, delay_mode)
+	C(i, node, of->key[0], BY) C(i, fence, l->fence, SET)                                 \
+	C(i, delay_began, delay.began, BY) C(i, delay_generation, delay.generation, BY)       \
+	C(i, delay_s, delay.seconds, BY) C(i, delay_mode, delay.mode, BY)
 #define ROWS_holders(C)                                                                       \
-	C(i, node) C(i, session) C(i, owner) C(i, acquisition) C(i, mode) C(i, lock_generation)   \
-	C(i, fence) C(i, delay_s) C(i, earlier_acquisition) C(i, earlier_mode)                    \
-	C(i, earlier_generation) C(i, earlier_fence) C(i, since_ns) C(i, pid) C(i, place)
+	C(i, node, of->key[0], BY) C(i, session, of->key[1], BY) C(i, owner, of->key[2], BY)  \
+	C(i, acquisition, h->acquisition, SET) C(i, mode, h->mode, SET)                       \
+	C(i, lock_generation, h->generation, SET) C(i, fence, h->fence, SET)                  \
+	C(i, delay_s, h->delay_s, BY) C(i, earlier_acquisition, h->earlier_acquisition, SET)  \
+	C(i, earlier_mode, h->earlier_mode, SET)                                              \
+	C(i, earlier_generation, h->earlier_generation, SET)                                  \
+	C(i, earlier_fence, h->earlier_fence, SET) C(i, since_ns, h->since_ns, SET)           \
+	C(i, pid, h->pid, SET) C(i, place, h->place, BY)
 #define ROWS_sessions(C)                                                                      \
-	C(i, session) C(b, nonce) C(t, principal) C(i, principal_generation) C(t, host)           \
-	C(i, awaited) C(i, lasting) C(i, below) C(i, ending)
-#define ROWS_results(C) C(i, session) C(i, number) C(i, op) C(i, rc) C(b, result)
+	C(i, session, s->id, BY) C(b, nonce, s->nonce, BY) C(t, principal, s->principal, BY)  \
+	C(i, principal_generation, s->principal_generation, BY) C(t, host, s->host, BY)       \
+	C(i, awaited, s->awaited, BY) C(i, lasting, s->lasting, BY)                           \
+	C(i, below, s->below, BY) C(i, ending, s->ending, BY)
+#define ROWS_results(C)                                                                       \
+	C(i, session, of->key[0], BY) C(i, number, k->number, BY) C(i, op, k->op, BY)         \
+	C(i, rc, k->rc, BY) C(b, result, k->result, BY)
 #define ROWS_members(C) /* `since`: log index of the list that gave it its role */            \
-	C(i, id) C(i, role) C(t, address) C(b, public_key) C(i, since)
+	C(i, id, s->member.id, BY) C(i, role, s->member.role, BY)                             \
+	C(t, address, s->member.address, BY) C(b, public_key, s->member.key, BY)              \
+	C(i, since, s->since, BY)
 #define ROWS_settings(C) /* `longest`: may still be promised; `since`: index of the lowering */ \
-	C(i, setting) C(t, name) C(i, value) C(i, longest) C(i, since)
-#define ROWS_principals(C) C(i, generation) C(t, name) C(b, public_key)
+	C(i, setting, code, BY) C(t, name, bytes_of(info->name), BY)                          \
+	C(i, value, t->settings.in_force.value[code], SET)                                    \
+	C(i, longest, t->settings.lowered[code].longest, SET)                                 \
+	C(i, since, t->settings.lowered[code].since, SET)
+#define ROWS_principals(C)                                                                    \
+	C(i, generation, p->generation, BY) C(t, name, p->name, BY)                           \
+	C(b, public_key, p->key, BY)
 #define ROWS_signing_keys(C) /* one row, id 0, after a rotation: `since` its log index */     \
-	C(i, id) C(i, since) C(b, newest) C(b, former)
+	C(i, id, of->key[0], BY) C(i, since, t->signing.since, BY)                            \
+	C(b, newest, newest, BY) C(b, former, former, BY)
 
 /* T(name, key columns) */
 #define ROWS_TABLES(T)                                                                        \
@@ -57,17 +88,17 @@ enum row_table {
 
 /* Column positions: COL_nodes_parent and so on. */
 #define ROW_TABLE_COLUMNS(name, keys) enum { ROWS_##name(ROW_COLUMN_##name) COLS_##name };
-#define ROW_COLUMN_meta(kind, name) COL_meta_##name,
-#define ROW_COLUMN_nodes(kind, name) COL_nodes_##name,
-#define ROW_COLUMN_openers(kind, name) COL_openers_##name,
-#define ROW_COLUMN_locks(kind, name) COL_locks_##name,
-#define ROW_COLUMN_holders(kind, name) COL_holders_##name,
-#define ROW_COLUMN_sessions(kind, name) COL_sessions_##name,
-#define ROW_COLUMN_results(kind, name) COL_results_##name,
-#define ROW_COLUMN_members(kind, name) COL_members_##name,
-#define ROW_COLUMN_settings(kind, name) COL_settings_##name,
-#define ROW_COLUMN_principals(kind, name) COL_principals_##name,
-#define ROW_COLUMN_signing_keys(kind, name) COL_signing_keys_##name,
+#define ROW_COLUMN_meta(kind, name, ...) COL_meta_##name,
+#define ROW_COLUMN_nodes(kind, name, ...) COL_nodes_##name,
+#define ROW_COLUMN_openers(kind, name, ...) COL_openers_##name,
+#define ROW_COLUMN_locks(kind, name, ...) COL_locks_##name,
+#define ROW_COLUMN_holders(kind, name, ...) COL_holders_##name,
+#define ROW_COLUMN_sessions(kind, name, ...) COL_sessions_##name,
+#define ROW_COLUMN_results(kind, name, ...) COL_results_##name,
+#define ROW_COLUMN_members(kind, name, ...) COL_members_##name,
+#define ROW_COLUMN_settings(kind, name, ...) COL_settings_##name,
+#define ROW_COLUMN_principals(kind, name, ...) COL_principals_##name,
+#define ROW_COLUMN_signing_keys(kind, name, ...) COL_signing_keys_##name,
 ROWS_TABLES(ROW_TABLE_COLUMNS)
 #undef ROW_TABLE_COLUMNS
 
