@@ -237,6 +237,31 @@ export_attribute(const struct holder *h, const char *attribute, const char *vari
 	setenv(variable, value, 1);
 }
 
+/* All that count with a lock have to count alike. */
+static void
+set_slots(const struct holder *h)
+{
+	char value[32];
+
+	if (h->directory) {
+		log_error("%s: the lock of a directory does not count", h->l->path);
+		fail(h, CTL_FAILED);
+	}
+	read_attribute(h, "user.ls.lock_slots", value, sizeof value);
+	if (atoi(value) == h->l->slots)
+		return;
+	if (atoi(value) > 0) {
+		log_error("%s: has %s slots, not %d (user.ls.lock_slots)", h->l->path, value,
+		          h->l->slots);
+		fail(h, CTL_FAILED);
+	}
+	snprintf(value, sizeof value, "%d", h->l->slots);
+	if (fsetxattr(h->fd, "user.ls.lock_slots", value, strlen(value), 0) < 0) {
+		log_error("%s: cannot set its slots: %s", h->l->path, strerror(errno));
+		fail(h, CTL_FAILED);
+	}
+}
+
 /* The lock-delay is fixed into the lock when it is acquired, between our two reads of it: the
  * shorter value is used. */
 static void
@@ -249,6 +274,8 @@ acquire(struct holder *h)
 		log_error("%s: cannot set the lock-delay: %s", h->l->path, strerror(errno));
 		fail(h, CTL_FAILED);
 	}
+	if (h->l->slots > 0)
+		set_slots(h);
 	h->delay = read_delay(h);
 	error = acquire_by_flock(h);
 	if (error == 0 && h->directory)
@@ -261,6 +288,8 @@ acquire(struct holder *h)
 		fail(h, h->l->busy_code);
 	export_attribute(h, "user.ls.sequencer", "LS_SEQUENCER");
 	export_attribute(h, "user.ls.fence", "LS_FENCE");
+	if (h->l->slots > 0)
+		export_attribute(h, "user.ls.lock_slot", "LS_SLOT");
 	if (read_delay(h).ns < h->delay.ns)
 		h->delay = read_delay(h);
 }

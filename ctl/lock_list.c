@@ -62,6 +62,7 @@ struct party {
 	const char *mode;
 	uint32_t pid; /* 0: unknown */
 	int64_t seconds;
+	int64_t slot; /* of a holder of a counting lock; else -1 */
 };
 
 static void
@@ -76,6 +77,8 @@ add_party(json_t *lock, const char *list, const struct party *p)
 	json_object_set_new(one, "pid", pid);
 	json_object_set_new(one, "mode", json_string(p->mode));
 	json_object_set_new(one, "seconds", json_integer(p->seconds));
+	if (p->slot >= 0)
+		json_object_set_new(one, "slot", json_integer(p->slot));
 	json_array_append_new(json_object_get(lock, list), one);
 }
 
@@ -93,13 +96,17 @@ last_word(char *text)
 	return blank + 1;
 }
 
-/* "SESSION PRINCIPAL HOST PID MODE SECONDS" */
+/* "SESSION PRINCIPAL HOST PID MODE SECONDS", and "slot N" of a counting lock */
 static void
 party_line(json_t *lock, const char *list, char *line)
 {
-	struct party p = {0};
-	char *rest = line;
+	struct party p = {.slot = -1};
+	char *rest = line, *slot = strstr(line, " slot ");
 
+	if (slot != NULL) {
+		p.slot = atoll(last_word(line));
+		last_word(line);
+	}
 	p.seconds = atoll(last_word(line));
 	p.mode = last_word(line);
 	p.pid = (uint32_t)strtoul(last_word(line), NULL, 10); /* or "-" */
@@ -182,7 +189,8 @@ state_name(uint8_t state)
 }
 
 static void
-add_waiter(json_t *lock, const char *list, const struct lock_waiter *w, int64_t now_ns)
+add_waiter(json_t *lock, const char *list, const struct lock_waiter *w, int64_t slot,
+           int64_t now_ns)
 {
 	const struct party p = {
 	    .session = w->session,
@@ -190,6 +198,7 @@ add_waiter(json_t *lock, const char *list, const struct lock_waiter *w, int64_t 
 	    .host = w->host,
 	    .mode = w->mode == LOCK_SHARED ? "shared" : "exclusive",
 	    .pid = w->pid,
+	    .slot = slot,
 	    .seconds = now_ns > w->since_ns ? (now_ns - w->since_ns) / 1000000000 : 0,
 	};
 
@@ -215,10 +224,10 @@ add_queue(json_t *locks, const struct result_queue *q)
 		    .host = h.host,
 		    .principal = h.principal,
 		};
-		add_waiter(lock, "holders", &w, q->now_ns);
+		add_waiter(lock, "holders", &w, h.slot, q->now_ns);
 	}
 	while (wire_next_lock_waiter(&waiters, &w))
-		add_waiter(lock, "waiters", &w, q->now_ns);
+		add_waiter(lock, "waiters", &w, -1, q->now_ns);
 }
 
 /* A list that each answer makes longer. */
@@ -328,7 +337,12 @@ print_lock(const json_t *lock)
 	if (json_object_get(lock, "delay_left"))
 		line_print("%-32s %-9s %-9s %8" JSON_INTEGER_FORMAT, path, "delayed", "",
 		           json_number_of(lock, "delay_left"));
-	json_array_foreach(json_object_get(lock, "holders"), i, p) print_party(path, "holds", p);
+	json_array_foreach(json_object_get(lock, "holders"), i, p)
+	{
+		snprintf(place, sizeof place, "slot %" JSON_INTEGER_FORMAT,
+		         json_number_of(p, "slot"));
+		print_party(path, json_object_get(p, "slot") ? place : "holds", p);
+	}
 	json_array_foreach(json_object_get(lock, "waiters"), i, p)
 	{
 		snprintf(place, sizeof place, "waits %zu", i + 1);

@@ -10,6 +10,7 @@ struct lock_options {
 	const char *path;
 	char **command;
 	bool shared;
+	int slots;         /* of a counting lock; 0: as many as its node has */
 	double wait_s;     /* longest wait in seconds; 0: no wait; negative: no limit */
 	int busy_code;     /* exit code when the lock was not acquired */
 	bool freeze;       /* the command, while the session is in jeopardy */

@@ -302,12 +302,13 @@ cache_own(const struct cache *c, const struct op *op, uint64_t node, uint64_t no
 	case OP_set_acl:
 	case OP_set_mtime:
 	case OP_set_lock_delay:
+	case OP_set_lock_slots:
 	case OP_make_ephemeral:
 	case OP_close_ephemeral:
 		all[0] = node;
 		break;
 	default:
-		break; /* reads, and locks, of which nothing is cached */
+		return 0; /* reads, and locks, of which nothing is cached */
 	}
 	for (size_t i = 0; i < CACHE_OWN; i++)
 		n = add_sorted(nodes, n, all[i]);
@@ -354,8 +355,7 @@ encoded_attr(const struct attr *attr, const struct cache_reply *reply)
 	return buffer_take(&encoded);
 }
 
-/* Keeps the attributes, if that is allowed; returns the entry of the node then. There is an entry
- * in any case, because the session is registered for the node. */
+/* Keeps the attributes if it may, and returns the entry then. Each node that is cached has one. */
 static struct cache_entry *
 keep_attr(struct cache *c, const struct attr *attr, const struct cache_reply *reply)
 {

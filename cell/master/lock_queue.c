@@ -141,11 +141,12 @@ m_queue_judge_all(struct master *m)
 }
 
 bool
-m_queue_blocks(const struct lock_queue *q, const struct acquire *a)
+m_queue_blocks(const struct master *m, const struct lock_queue *q, const struct acquire *a)
 {
 	if (q == NULL)
 		return false;
-	return a->mode != LOCK_SHARED || q->granting_n < q->n || q->exclusive_n > 0;
+	return a->mode != LOCK_SHARED || tree_lock_counts(m->tree, a->node) ||
+	       q->granting_n < q->n || q->exclusive_n > 0;
 }
 
 bool
@@ -273,8 +274,9 @@ grant(struct master *m, struct lock_queue *q, struct waiter *w)
 	q->granting_n++;
 }
 
+/* `shares` are the grants before this one that are not applied yet. */
 static bool
-grantable(struct master *m, struct lock_queue *q, struct waiter *w)
+grantable(struct master *m, struct lock_queue *q, struct waiter *w, size_t shares)
 {
 	enum lock_mode held = LOCK_NONE;
 	bool free = tree_lock_probe(m->tree, w->session->id, &w->acquire, &held) == RC_OK;
@@ -288,23 +290,24 @@ grantable(struct master *m, struct lock_queue *q, struct waiter *w)
 		m_queue_touch(m, q->node);
 		return false;
 	}
-	return free;
+	return free && (held != LOCK_NONE || shares < tree_lock_room(m->tree, q->node, SIZE_MAX));
 }
 
-/* Grants to one exclusive waiter, or to all shared ones before the first exclusive one. Of the
+/* Grants to one exclusive waiter, or to the shared ones before the first exclusive one, as many as
+ * there is room for. Of the
  * waiters for a lock that the barrier keeps, only a holder gets a grant. */
 void
 m_queue_grant(struct master *m, struct lock_queue *q)
 {
-	bool shared = false;
+	size_t shares = 0;
 	struct waiter *w, *next;
 
 	RB_FOREACH_SAFE(w, waiter_places, &q->places, next) {
-		if (w->acquire.mode != LOCK_SHARED && shared)
+		if (w->acquire.mode != LOCK_SHARED && shares > 0)
 			return;
 		if (!w->converting && m_barrier_keeps(m, q->node))
 			return;
-		if (!w->granting && !grantable(m, q, w))
+		if (!w->granting && !grantable(m, q, w, shares))
 			return;
 		if (!w->granting && !m_has_time(m)) {
 			m_queue_touch(m, q->node);
@@ -314,7 +317,7 @@ m_queue_grant(struct master *m, struct lock_queue *q)
 			grant(m, q, w);
 		if (w->acquire.mode != LOCK_SHARED)
 			return;
-		shared = true;
+		shares++;
 	}
 }
 
@@ -323,6 +326,7 @@ m_queue_grant_behind(struct master *m, struct lock_queue *q, size_t others,
                      const struct m_session *gone)
 {
 	struct waiter *w;
+	size_t room = tree_lock_room(m->tree, q->node, others);
 	bool shared = others > 0;
 
 	must(q->granting_n == 0);
@@ -332,6 +336,8 @@ m_queue_grant_behind(struct master *m, struct lock_queue *q, size_t others,
 		if (!m_has_time(m) || (!w->converting && m_barrier_keeps(m, q->node)))
 			return; /* the rest is granted when the lock has been freed */
 		if (w->acquire.mode == LOCK_SHARED) {
+			if (room-- == 0)
+				return;
 			grant(m, q, w);
 			shared = true;
 			continue;

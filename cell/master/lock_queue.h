@@ -86,7 +86,7 @@ void m_queue_judge_all(struct master *m);
 void m_queue_run(struct master *m);
 /* True when an acquire that is not a conversion has to stand behind the waiters of `q` (NULL: there
  * are none). */
-bool m_queue_blocks(const struct lock_queue *q, const struct acquire *a);
+bool m_queue_blocks(const struct master *m, const struct lock_queue *q, const struct acquire *a);
 /* True when a holder waits for its conversion. */
 bool m_queue_converting(const struct lock_queue *q);
 /* Proposes the grants that the applied tree allows; a queue for which the step has no time is

@@ -230,7 +230,7 @@ acquire_new(struct master *m, struct m_session *s, struct m_request *r)
 	const struct acquire *a = &r->acquire;
 	const uint64_t node = a->node;
 	enum rc rc = tree_lock_probe(m->tree, s->id, a, &held);
-	bool others_wait = held == LOCK_NONE && m_queue_blocks(m_queue_find(m, a->node), a);
+	bool others_wait = held == LOCK_NONE && m_queue_blocks(m, m_queue_find(m, a->node), a);
 
 	/* While the barrier stands an outstanding session may wait for the lock; a holder does not
 	 * stand behind it. An acquire with a ticket of an earlier epoch is granted from the queue:

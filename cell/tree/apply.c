@@ -21,6 +21,8 @@ decide_for_session(struct execution *x, const struct op *op, struct result *r)
 		return apply_set_acl(x, &op->set_acl, &r->attr);
 	case OP_set_mtime:
 		return apply_set_mtime(x, &op->set_mtime, &r->attr);
+	case OP_set_lock_slots:
+		return apply_set_lock_slots(x, &op->set_lock_slots, &r->attr);
 	case OP_set_lock_delay:
 		return apply_set_lock_delay(x, &op->set_lock_delay, &r->attr);
 	case OP_make_ephemeral:

@@ -88,6 +88,9 @@ enum rc apply_grant(struct execution *x, const struct op_grant *o, struct result
 enum rc apply_release(struct execution *x, const struct op_release *o);
 /* Frees a lock of the session, or takes a conversion back. */
 enum rc apply_cancel(struct execution *x, const struct op_cancel *o);
+/* Sets how many may share the lock of a node. */
+enum rc apply_set_lock_slots(struct execution *x, const struct op_set_lock_slots *o,
+                             struct result_attr *r);
 /* Sets the lock-delay of a node. */
 enum rc apply_set_lock_delay(struct execution *x, const struct op_set_lock_delay *o,
                              struct result_attr *r);

@@ -135,8 +135,11 @@ check_delay(const struct tree *t, const struct lock *l)
 	HOLDS(d->mode != LOCK_NONE || l->holders_n > 0, "a lock with a record is held or delayed");
 	HOLDS((d->mode != LOCK_NONE) == (RB_FIND(delayed_locks, delayed, (struct lock *)l) == l),
 	      "a delayed lock is found among them");
-	if (d->mode == LOCK_NONE)
+	HOLDS((d->slots & l->slots) == 0, "a delayed slot is nobody's");
+	if (d->mode == LOCK_NONE) {
+		HOLDS(d->slots == 0, "without a delay no slot is delayed");
 		return NULL;
+	}
 	HOLDS(d->mode == LOCK_SHARED || l->holders_n == 0, "an exclusive delay stands alone");
 	HOLDS(l->holders_n == 0 || lock_mode_of(l) == LOCK_SHARED,
 	      "no exclusive holder stands beside a delay");
@@ -152,6 +155,7 @@ check_lock(const struct tree *t, const struct lock *l)
 	const struct holder *h;
 	const char *broken;
 	size_t holders_n = 0, delays_n = 0;
+	uint64_t slots = 0;
 
 	HOLDS(node_find(t, l->node->number) == l->node && l->node->lock == l,
 	      "a lock is its node's");
@@ -161,7 +165,12 @@ check_lock(const struct tree *t, const struct lock *l)
 		if ((broken = check_holder(t, l, h)) != NULL)
 			return broken;
 		holders_n++;
+		if (h->slot < 0)
+			continue;
+		HOLDS((slots >> h->slot & 1) == 0, "no two holders have one slot");
+		slots |= UINT64_C(1) << h->slot;
 	}
+	HOLDS(slots == l->slots, "a lock has the slots of its holders");
 	HOLDS(holders_n == l->holders_n && holders_n <= LIMIT_HOLDERS, "holders are as counted");
 	for (size_t i = 0; i <= LIMIT_LOCK_DELAY_S; i++)
 		delays_n += l->delays[i];

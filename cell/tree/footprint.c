@@ -243,7 +243,8 @@ static bool
 is_of_one_node(enum op_code code)
 {
 	return code == OP_set_contents || code == OP_append || code == OP_make_ephemeral ||
-	       code == OP_set_mtime || code == OP_set_acl || code == OP_set_lock_delay;
+	       code == OP_set_mtime || code == OP_set_acl || code == OP_set_lock_delay ||
+	       code == OP_set_lock_slots;
 }
 
 static bool

@@ -51,8 +51,8 @@ node_row_sound(const struct row *row)
 	       NUMBER(nodes, checksum) == (file ? checksum(BYTES(nodes, contents)) : 0) &&
 	       SIGNED(nodes, lock_delay_s) >= -1 &&
 	       SIGNED(nodes, lock_delay_s) <= LIMIT_LOCK_DELAY_S &&
-	       name_valid(BYTES(nodes, acl_read)) && name_valid(BYTES(nodes, acl_write)) &&
-	       name_valid(BYTES(nodes, acl_change));
+	       NUMBER(nodes, lock_slots) <= LIMIT_SLOTS && name_valid(BYTES(nodes, acl_read)) &&
+	       name_valid(BYTES(nodes, acl_write)) && name_valid(BYTES(nodes, acl_change));
 }
 
 static enum rc
@@ -172,7 +172,8 @@ link_lock(struct tree *t, const struct row *row)
 	               (struct lock_delay){.mode = (enum lock_mode)NUMBER(locks, delay_mode),
 	                                   .began = NUMBER(locks, delay_began),
 	                                   .generation = NUMBER(locks, delay_generation),
-	                                   .seconds = SIGNED(locks, delay_s)});
+	                                   .seconds = SIGNED(locks, delay_s),
+	                                   .slots = NUMBER(locks, delay_slots)});
 	return true;
 }
 
@@ -181,7 +182,8 @@ holder_row_sound(const struct row *row)
 {
 	return NUMBER(holders, mode) >= LOCK_SHARED && NUMBER(holders, mode) <= LOCK_EXCLUSIVE &&
 	       NUMBER(holders, earlier_mode) <= LOCK_EXCLUSIVE && SIGNED(holders, delay_s) >= 0 &&
-	       SIGNED(holders, delay_s) <= LIMIT_LOCK_DELAY_S && NUMBER(holders, pid) <= UINT32_MAX;
+	       SIGNED(holders, delay_s) <= LIMIT_LOCK_DELAY_S && SIGNED(holders, slot) >= -1 &&
+	       SIGNED(holders, slot) < LIMIT_SLOTS && NUMBER(holders, pid) <= UINT32_MAX;
 }
 
 static bool
@@ -196,6 +198,7 @@ link_holder(struct tree *t, const struct row *row)
 		return false;
 	h = holder_add(t, n->lock, s, NUMBER(holders, owner), NUMBER(holders, place));
 	LOAD_ROW(holders);
+	holder_set_slot(h, (int)SIGNED(holders, slot));
 	holder_set_delay(h, SIGNED(holders, delay_s));
 	return true;
 }

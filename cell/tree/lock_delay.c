@@ -34,6 +34,7 @@ lock_delay_begin(struct execution *x, const struct holder *h)
 {
 	struct lock *l = h->lock;
 	int64_t standing = l->delay.mode != LOCK_NONE ? l->delay.seconds : 0;
+	const uint64_t slot = h->slot >= 0 ? UINT64_C(1) << h->slot : 0;
 	int64_t seconds = LIMIT_LOCK_DELAY_S;
 
 	/* The delay of a shared lock is the largest that any of its holders asked for. */
@@ -45,7 +46,8 @@ lock_delay_begin(struct execution *x, const struct holder *h)
 	               (struct lock_delay){.mode = h->mode,
 	                                   .began = x->index,
 	                                   .generation = l->node->lock_generation,
-	                                   .seconds = seconds});
+	                                   .seconds = seconds,
+	                                   .slots = l->delay.slots | slot});
 	dirty_lock(x->tree, l->node->number);
 	put_delay(l, apply_note(x, TREE_DELAY_BEGAN, l->node->number));
 }

@@ -107,6 +107,7 @@ holder_add(struct tree *t, struct lock *l, struct session *s, uint64_t owner, ui
 	h->session = s;
 	h->owner = owner;
 	h->place = place;
+	h->slot = -1;
 	l->delays[0]++;
 	must(RB_INSERT(lock_holders, &l->holders, h) == NULL);
 	must(RB_INSERT(session_holders, &s->holders, h) == NULL);
@@ -115,6 +116,15 @@ holder_add(struct tree *t, struct lock *l, struct session *s, uint64_t owner, ui
 	if (l->holders_n++ == 0)
 		t->locks.held_n++;
 	return h;
+}
+
+void
+holder_set_slot(struct holder *h, int slot)
+{
+	must(h->slot == -1);
+	h->slot = slot;
+	if (slot >= 0)
+		h->lock->slots |= UINT64_C(1) << slot;
 }
 
 void
@@ -137,6 +147,8 @@ holder_remove(struct tree *t, struct holder *h)
 	h->session->holders_n--;
 	TAILQ_REMOVE(&l->in_order, h, in_order);
 	l->delays[h->delay_s]--;
+	if (h->slot >= 0)
+		l->slots &= ~(UINT64_C(1) << h->slot);
 	free(h);
 	if (--l->holders_n == 0)
 		t->locks.held_n--;
@@ -147,8 +159,10 @@ holder_remove(struct tree *t, struct holder *h)
 
 /* Is another holder, or a delay, in the way of `own` (NULL: of a new holder)? */
 static bool
-in_the_way(const struct lock *l, const struct holder *own, enum lock_mode mode)
+in_the_way(const struct node *n, const struct holder *own, enum lock_mode mode)
 {
+	const struct lock *l = n->lock;
+
 	if (l == NULL)
 		return false;
 	if (lock_delay_blocks(l, mode))
@@ -157,7 +171,7 @@ in_the_way(const struct lock *l, const struct holder *own, enum lock_mode mode)
 		return l->holders_n > (own != NULL);
 	if (own != NULL)
 		return false;
-	return lock_mode_of(l) == LOCK_EXCLUSIVE || l->holders_n >= LIMIT_HOLDERS;
+	return lock_mode_of(l) == LOCK_EXCLUSIVE || lock_slots_room(n) == 0;
 }
 
 static int64_t
@@ -199,6 +213,7 @@ join(struct execution *x, struct session *s, const struct acquire *a, struct nod
 	if (l->holders_n == 0)
 		open_generation(x, n);
 	h = holder_add(x->tree, l, s, a->owner, last == NULL ? 1 : last->place + 1);
+	holder_set_slot(h, lock_slots_lowest(l));
 	give_fence(x, h);
 	h->since_ns = x->stamp_ns;
 	holder_set_delay(h, delay_of(a, n));
@@ -272,7 +287,7 @@ take(struct execution *x, struct session *s, const struct acquire *a, bool *fres
 	h = holder_find(n->lock, s->id, a->owner);
 	*fresh = h == NULL || h->acquisition != a->acquisition;
 	if (*fresh) {
-		if (in_the_way(n->lock, h, a->mode))
+		if (in_the_way(n, h, a->mode))
 			return RC_BUSY_LOCK;
 		if (h == NULL)
 			h = join(x, s, a, n);
@@ -379,7 +394,7 @@ apply_release(struct execution *x, const struct op_release *o)
 static void
 revert(struct execution *x, struct holder *h)
 {
-	if (!in_the_way(h->lock, h, h->earlier_mode))
+	if (!in_the_way(h->lock->node, h, h->earlier_mode))
 		h->mode = h->earlier_mode;
 	h->acquisition = h->earlier_acquisition;
 	h->generation = h->earlier_generation;
@@ -474,7 +489,7 @@ tree_lock_probe(const struct tree *t, uint64_t session, const struct acquire *a,
 		*held = h->mode;
 	if (h != NULL && h->acquisition == a->acquisition)
 		return RC_OK;
-	return in_the_way(n->lock, h, a->mode) ? RC_BUSY_LOCK : RC_OK;
+	return in_the_way(n, h, a->mode) ? RC_BUSY_LOCK : RC_OK;
 }
 
 bool

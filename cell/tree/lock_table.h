@@ -23,6 +23,7 @@ struct lock_delay {
 	uint64_t began;      /* log index of the command that began it */
 	uint64_t generation; /* lock generation at that time */
 	int64_t seconds;
+	uint64_t slots; /* bits: those of the holders that left it */
 };
 
 RB_HEAD(delayed_locks, lock);
@@ -39,6 +40,13 @@ void lock_delay_set(struct tree *t, struct lock *l, struct lock_delay delay);
 /* `h`, which is about to be removed, leaves a delay behind. */
 void lock_delay_begin(struct execution *x, const struct holder *h);
 
+/* ---- lock_slots.c ---- */
+
+/* How many more may share the node's lock, as far as its slots go. */
+size_t lock_slots_room(const struct node *n);
+/* The lowest slot that is neither held nor delayed; -1: there is none. */
+int lock_slots_lowest(const struct lock *l);
+
 /* ---- lock_table.c ----
  *
  * Locks (Chubby, section 2.4): every node is one, held by one owner as exclusive or by many as
@@ -51,6 +59,7 @@ struct lock {
 	struct node *node;
 	uint64_t epoch; /* in which it was no longer free, or an earlier one; not stored */
 	uint64_t fence; /* the last one given on it */
+	uint64_t slots; /* bits: those of the holders */
 	struct lock_delay delay;
 	RB_HEAD(lock_holders, holder) holders;
 	TAILQ_HEAD(holders_in_order, holder) in_order; /* by place */
@@ -70,6 +79,7 @@ struct holder {
 	uint64_t generation, fence; /* as this acquisition got them */
 	enum lock_mode mode;
 	int64_t delay_s;
+	int slot; /* -1: none was free */
 	/* As the last conversion found the holder; mode LOCK_NONE: there was none. */
 	uint64_t earlier_acquisition, earlier_generation, earlier_fence;
 	enum lock_mode earlier_mode;
@@ -94,6 +104,8 @@ struct holder *holder_find(const struct lock *l, uint64_t session, uint64_t owne
 /* A new holder, without a mode. */
 struct holder *holder_add(struct tree *t, struct lock *l, struct session *s, uint64_t owner,
                           uint64_t place);
+/* Gives a holder that has none a slot, or -1. */
+void holder_set_slot(struct holder *h, int slot);
 /* Sets the holder's lock-delay. */
 void holder_set_delay(struct holder *h, int64_t seconds);
 /* The node's lock, made if there is none. */

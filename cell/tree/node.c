@@ -184,6 +184,7 @@ node_attr(const struct tree *t, const struct node *n, const struct subject *who,
 	    .acl_change = n->acl[ACL_CHANGE],
 	    .rights = rights,
 	    .lock_delay_s = n->lock_delay_s,
+	    .lock_slots = n->lock_slots,
 	};
 }
 

@@ -77,6 +77,7 @@ struct node {
 	uint64_t content_generation, lock_generation, acl_generation, checksum;
 	struct bytes acl[ACL_NAMES];
 	int64_t lock_delay_s; /* -1: not set */
+	uint32_t lock_slots;  /* how many holders share its lock at most; 0: any number */
 	struct bytes contents;
 	RB_HEAD(children, node) children;
 	uint64_t children_n;

@@ -244,6 +244,7 @@ apply_rename(struct execution *x, const struct op_rename *o, struct result_renam
 			for (int i = 0; i < ACL_NAMES; i++)
 				node_set_acl(n, i, source->acl[i]);
 			n->lock_delay_s = source->lock_delay_s;
+			n->lock_slots = source->lock_slots;
 			n->ephemeral = source->ephemeral;
 			apply_note_node(x, TREE_NODE_CREATED, n);
 			e.target = n;

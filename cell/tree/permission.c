@@ -17,6 +17,7 @@ needed(enum op_code code)
 	case OP_append:
 	case OP_set_mtime:
 	case OP_set_lock_delay:
+	case OP_set_lock_slots:
 	case OP_make_ephemeral:
 	case OP_acquire:
 	case OP_get_sequencer:

@@ -48,6 +48,13 @@ lock_state(const struct lock *l)
 	}
 }
 
+/* Slots mean nothing where their number is not limited. */
+static int
+shown_slot(const struct holder *h)
+{
+	return h->lock->node->lock_slots > 0 ? h->slot : -1;
+}
+
 /* The tree has no clock, and does not know of waiters: the result has the whole length of a delay,
  * and the master corrects both. */
 static enum rc
@@ -73,6 +80,7 @@ read_lock(const struct node *n, int64_t now_ns, struct result *r, struct buffer 
 		                                           .since_ns = h->since_ns,
 		                                           .pid = h->pid,
 		                                           .host = h->session->host,
+		                                           .slot = shown_slot(h),
 		                                           .principal = h->session->principal});
 	}
 	must(!list->failed);
@@ -123,9 +131,10 @@ read_queue(const struct reading *g, const struct node *n, struct result *r, stru
 	return RC_OK;
 }
 
-/* Several owners of the session may share the lock: the newest is most likely the one that asks. */
+/* Several owners of the session may share the lock: the newest of the process that asks, or else of
+ * all, is most likely meant. */
 static const struct holder *
-newest_of_session(const struct lock *l, uint64_t session)
+newest_of_session(const struct lock *l, uint64_t session, uint32_t pid)
 {
 	struct session of = {.id = session};
 	struct holder key = {.session = &of}, *h;
@@ -135,17 +144,18 @@ newest_of_session(const struct lock *l, uint64_t session)
 		return NULL;
 	h = RB_NFIND(lock_holders, (struct lock_holders *)&l->holders, &key);
 	for (; h != NULL && h->session->id == session; h = RB_NEXT(lock_holders, NULL, h))
-		if (newest == NULL || newest->fence < h->fence)
+		if (newest == NULL || (h->pid == pid) > (newest->pid == pid) ||
+		    ((h->pid == pid) == (newest->pid == pid) && newest->fence < h->fence))
 			newest = h;
 	return newest;
 }
 
 /* "/ls/CELL/PATH:LOCKGEN:MODE:INSTANCE:FENCE" (Chubby, section 2.4). */
 static enum rc
-read_sequencer(const struct tree *t, uint64_t session, const struct node *n, struct result *r,
-               struct buffer *text)
+read_sequencer(const struct tree *t, uint64_t session, const struct node *n, uint32_t pid,
+               struct result *r, struct buffer *text)
 {
-	const struct holder *h = newest_of_session(n->lock, session);
+	const struct holder *h = newest_of_session(n->lock, session, pid);
 
 	if (h == NULL)
 		return RC_NODATA;
@@ -157,6 +167,7 @@ read_sequencer(const struct tree *t, uint64_t session, const struct node *n, str
 	must(!text->failed);
 	r->sequencer.sequencer = buffer_view(text);
 	r->sequencer.fence = h->fence;
+	r->sequencer.slot = shown_slot(h);
 	return RC_OK;
 }
 
@@ -214,7 +225,8 @@ read_one(const struct reading *g, const struct op *op, struct result *r, struct 
 	case OP_get_queue:
 		return read_queue(g, n, r, scratch);
 	case OP_get_sequencer:
-		return read_sequencer(t, g->requester->session, n, r, scratch);
+		return read_sequencer(t, g->requester->session, n, op->get_sequencer.pid, r,
+		                      scratch);
 	default:
 		return RC_INVAL;
 	}

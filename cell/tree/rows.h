@@ -31,14 +31,16 @@
 	C(i, acl_generation, n->acl_generation, SET) C(i, checksum, n->checksum, SET)         \
 	C(t, acl_read, n->acl[ACL_READ], SET) C(t, acl_write, n->acl[ACL_WRITE], SET)         \
 	C(t, acl_change, n->acl[ACL_CHANGE], SET) C(i, lock_delay_s, n->lock_delay_s, SET)    \
-	C(i, freed_epoch, n->freed_epoch, SET) C(b, contents, n->contents, SET)
+	C(i, lock_slots, n->lock_slots, SET) C(i, freed_epoch, n->freed_epoch, SET)           \
+	C(b, contents, n->contents, SET)
 #define ROWS_openers(C) /* `opened`: the number of `node`, or of a file renamed to it */      \
 	C(i, session, of->key[0], BY) C(i, opened, of->key[1], BY)                            \
 	C(i, node, o->node->number, BY)
 #define ROWS_locks(C) /* a node's lock while it is held or delayed */                         \
 	C(i, node, of->key[0], BY) C(i, fence, l->fence, SET)                                 \
 	C(i, delay_began, delay.began, BY) C(i, delay_generation, delay.generation, BY)       \
-	C(i, delay_s, delay.seconds, BY) C(i, delay_mode, delay.mode, BY)
+	C(i, delay_s, delay.seconds, BY) C(i, delay_mode, delay.mode, BY)                      \
+	C(i, delay_slots, delay.slots, BY)
 #define ROWS_holders(C)                                                                       \
 	C(i, node, of->key[0], BY) C(i, session, of->key[1], BY) C(i, owner, of->key[2], BY)  \
 	C(i, acquisition, h->acquisition, SET) C(i, mode, h->mode, SET)                       \
@@ -47,7 +49,7 @@
 	C(i, earlier_mode, h->earlier_mode, SET)                                              \
 	C(i, earlier_generation, h->earlier_generation, SET)                                  \
 	C(i, earlier_fence, h->earlier_fence, SET) C(i, since_ns, h->since_ns, SET)           \
-	C(i, pid, h->pid, SET) C(i, place, h->place, BY)
+	C(i, pid, h->pid, SET) C(i, place, h->place, BY) C(i, slot, h->slot, BY)
 #define ROWS_sessions(C)                                                                      \
 	C(i, session, s->id, BY) C(b, nonce, s->nonce, BY) C(t, principal, s->principal, BY)  \
 	C(i, principal_generation, s->principal_generation, BY) C(t, host, s->host, BY)       \
@@ -102,7 +104,7 @@ enum row_table {
 ROWS_TABLES(ROW_TABLE_COLUMNS)
 #undef ROW_TABLE_COLUMNS
 
-enum { ROW_COLUMNS_MAX = 18 };
+enum { ROW_COLUMNS_MAX = 19 };
 
 struct row_value {
 	int64_t number;     /* kind i; counters above INT64_MAX keep their bit pattern */

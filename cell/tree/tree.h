@@ -159,12 +159,15 @@ open_ephemeral of a permanent node
  *   wrong one would take the right from every session. The ACL generation starts at 1 and grows
  *   with each.
  * - set_lock_delay, and the delays of an acquire: 0..60 s or -1 (not set), else RC_RANGE.
+ * - set_lock_slots: 0 (any number of holders shares the lock) to LIMIT_SLOTS, else RC_RANGE. The
+ *   holders that there are keep the lock.
  * - acquire: the holder (session, owner) again with the same acquisition: the same answer. With a
  *   new one: a conversion; granted if no other holder and no delay is in the way. Else granted if
  *   the lock is free, or shared and `shared` is asked, and no delay stands against it (a delay
  *   left by an exclusive holder stands against both modes, by a shared one against exclusive). Not
- *   granted, or LIMIT_HOLDERS reached -> RC_BUSY_LOCK (the master queues it if `wait`). The lock
- *   generation grows by one from free to held and from shared to exclusive. Each new holder, and
+ *   granted, no slot or LIMIT_HOLDERS reached -> RC_BUSY_LOCK (the master queues it if `wait`).
+ *   The lock generation grows by one from free to held and from shared to exclusive. Each new
+holder, and
  *   each conversion to exclusive, gets a fence of its own: `index`, or one more than the last fence
  *   given if that is not less (several commands may share an index). A conversion to shared keeps
  *   generation and fence. The delay of the holder is fixed here: delay_s, else the node's, else
@@ -409,6 +412,12 @@ bool tree_lock_held_by(const struct tree *t, uint64_t session, uint64_t owner, u
  * among them. */
 size_t tree_lock_holders(const struct tree *t, uint64_t session, uint64_t owner, uint64_t node,
                          uint64_t *acquisition);
+
+/* True if the number of holders that share the node's lock is limited by its slots. */
+bool tree_lock_counts(const struct tree *t, uint64_t node);
+/* How many more may share the lock when it has so many holders, SIZE_MAX: as many as now. A delay
+ * that stands keeps the slots of those that left it. */
+size_t tree_lock_room(const struct tree *t, uint64_t node, size_t holders);
 
 /* True if a waiter of an earlier master may still have a claim to the lock, though it was free when
  * this epoch began: it was freed since the last barrier at which a master knew all waiters. */

@@ -41,7 +41,8 @@ enum { WIRE_MINOR = 0 };
 	F(text, acl_write, LIMIT_NAME)                                                            \
 	F(text, acl_change, LIMIT_NAME)                                                           \
 	F(u8, rights, 0)              /* of the subject that requested it: enum right */          \
-	F(i64, lock_delay_s, 0)       /* set on the node; -1: not set */
+	F(i64, lock_delay_s, 0)       /* set on the node; -1: not set */                          \
+	F(u32, lock_slots, 0)         /* how many share its lock at most; 0: any number */
 
 #define WIRE_child(F) F(u64, node, 0) F(u8, kind, 0) F(text, name, LIMIT_NAME)
 
@@ -60,6 +61,7 @@ enum { WIRE_MINOR = 0 };
 	F(i64, since_ns, 0)    /* master's wall clock at the grant, for people */                 \
 	F(u32, pid, 0)         /* at the session's host; 0: unknown */                            \
 	F(text, host, LIMIT_HOST)                                                                 \
+	F(i64, slot, 0)        /* of a counting lock; else -1 */                                 \
 	F(text, principal, LIMIT_PRINCIPAL)
 
 /* An acquire that waits for its lock, for people. */
@@ -205,7 +207,9 @@ enum { WIRE_MINOR = 0 };
 	F(u64, index, 0)           /* of the first result; 0: this is the first page */           \
 	F(u64, next_node, 0)       /* likewise */
 #define WIRE_op_get_lock(F) F(u64, node, 0)
-#define WIRE_op_get_sequencer(F) F(u64, node, 0) /* of a lock that the requesting session holds */
+#define WIRE_op_get_sequencer(F) /* of a lock that the requesting session holds */           \
+	F(u64, node, 0)                                                                           \
+	F(u32, pid, 0) /* the newest acquisition of this process; without one, of the session */
 #define WIRE_op_get_usage(F)
 #define WIRE_op_get_queue(F) /* a lock with its holders and waiters */                        \
 	F(u64, node, 0)                                                                           \
@@ -236,6 +240,7 @@ enum { WIRE_MINOR = 0 };
 	F(u64, node, 0) F(u8, which, 0) F(text, name, LIMIT_NAME)
 #define WIRE_op_set_mtime(F) F(u64, node, 0) F(u8, now, 0) F(i64, mtime_ns, 0)
 #define WIRE_op_set_lock_delay(F) F(u64, node, 0) F(i64, seconds, 0) /* -1: not set */
+#define WIRE_op_set_lock_slots(F) F(u64, node, 0) F(u32, slots, 0) /* 0: any number */
 #define WIRE_op_make_ephemeral(F) F(u64, node, 0) /* the session becomes an opener */
 #define WIRE_op_open_ephemeral(F) F(u64, node, 0)
 #define WIRE_op_close_ephemeral(F) F(u64, node, 0)
@@ -324,6 +329,7 @@ enum { WIRE_MINOR = 0 };
 	M(44, release, COMMAND, URGENT, none, node)                                           \
 	M(45, cancel, COMMAND, URGENT, none, node)                                            \
 	M(46, end_session, COMMAND, COMMAND, none, none)                                      \
+	M(47, set_lock_slots, COMMAND, COMMAND, attr, node)                                   \
 	M(64, begin_epoch, MASTER, COMMAND, none, none)                                       \
 	M(65, create_session, MASTER, COMMAND, session, none)                                 \
 	M(66, grant, MASTER, COMMAND, acquired, acquire)                                      \
@@ -365,7 +371,9 @@ enum { WIRE_MINOR = 0 };
 	F(u64, waiters, 0)                                                                        \
 	F(i64, now_ns, 0)          /* the master's wall clock, for "seconds held" */              \
 	F(list, holders, lock_holder)
-#define WIRE_result_sequencer(F) F(text, sequencer, LIMIT_SEQUENCER) F(u64, fence, 0)
+#define WIRE_result_sequencer(F)                                                              \
+	F(text, sequencer, LIMIT_SEQUENCER) F(u64, fence, 0)                                      \
+	F(i64, slot, 0) /* of a counting lock; else -1 */
 #define WIRE_result_queue(F)                                                                  \
 	F(u64, node, 0)            /* 0: there is no next one */                                  \
 	F(text, path, LIMIT_PATH)  /* empty: of a directory that the subject may not read */      \

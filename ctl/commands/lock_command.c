@@ -11,7 +11,7 @@
 
 static struct lock_options given = {.wait_s = -1, .busy_code = CTL_FAILED, .freeze = true};
 static bool at_once;
-static double busy_code = CTL_FAILED;
+static double busy_code = CTL_FAILED, slots;
 
 static bool
 take_delay(void *to, const char *text)
@@ -32,6 +32,7 @@ take_jeopardy(void *to, const char *text)
 
 static const struct ctl_option options[] = {
     {"shared", 's', .to = &given.shared},
+    {"slots", 0, "N", &slots, .least = 1, .most = LIMIT_SLOTS},
     {"nonblock", 'n', .to = &at_once},
     {"wait", 'w', "SECONDS", &given.wait_s, .most = 1e9},
     {"conflict-exit-code", 'E', "CODE", &busy_code, .most = 255},
@@ -48,6 +49,8 @@ run(const struct ctl *ctl, int argc, char **argv)
 	given.path = argv[0];
 	given.command = ctl->command;
 	given.busy_code = (int)busy_code;
+	given.slots = (int)slots;
+	given.shared |= slots > 0;
 	if (at_once)
 		given.wait_s = 0;
 	return supervisor_run(&given);
@@ -56,8 +59,8 @@ run(const struct ctl *ctl, int argc, char **argv)
 static int
 run_elect(const struct ctl *ctl, int argc, char **argv)
 {
-	if (given.shared)
-		return ctl_usage("-s", "there is one primary");
+	if (given.shared || slots > 0)
+		return ctl_usage(given.shared ? "-s" : "--slots", "there is one primary");
 	given.elects = true;
 	given.value = argv[1];
 	return run(ctl, argc, argv);

@@ -261,6 +261,8 @@ void setattr_call(struct mount *m, struct call *c);
 /* Answers with the attributes that the mount has, changed by the uncommitted writes of the calling
  * process. */
 void setattr_answer(struct mount *m, struct call *c);
+/* True if the attribute is one of an acquisition: its sequencer, fence or slot. */
+bool xattr_is_of_holder(struct bytes name);
 /* GETXATTR. */
 void xattr_get(struct mount *m, struct call *c);
 /* SETXATTR. */

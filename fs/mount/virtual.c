@@ -361,6 +361,8 @@ lock_text_holder(struct buffer *to, const struct lock_holder *h, int64_t now_ns)
 	};
 
 	lock_text_waiter(to, &same, now_ns);
+	if (h->slot >= 0)
+		buffer_printf(to, " slot %lld", (long long)h->slot);
 }
 
 /* ---- calls ---- */

@@ -89,6 +89,13 @@ show_lock_delay(const struct mount *m, const struct result *r, struct buffer *to
 	buffer_printf(to, "%lld", own < 0 ? (long long)m->config.lock_delay_s : (long long)own);
 }
 
+static void
+show_lock_slots(const struct mount *m, const struct result *r, struct buffer *to)
+{
+	(void)m;
+	buffer_printf(to, "%u", r->attr.attr.lock_slots);
+}
+
 /* ---- showing: the lock ---- */
 
 static void
@@ -146,6 +153,14 @@ show_fence(const struct mount *m, const struct result *r, struct buffer *to)
 {
 	(void)m;
 	buffer_printf(to, "%llu", (unsigned long long)r->sequencer.fence);
+}
+
+static void
+show_lock_slot(const struct mount *m, const struct result *r, struct buffer *to)
+{
+	(void)m;
+	if (r->sequencer.slot >= 0)
+		buffer_printf(to, "%lld", (long long)r->sequencer.slot);
 }
 
 /* ---- setting ---- */
@@ -242,6 +257,35 @@ remove_lock_delay(struct mount *m, struct call *c)
 }
 
 static void
+ask_lock_slots(struct mount *m, struct call *c, uint32_t slots)
+{
+	struct op op = {.code = OP_set_lock_slots};
+
+	op.set_lock_slots.node = c->inode->ino;
+	op.set_lock_slots.slots = slots;
+	call_ask(m, c, &op, set_heard);
+}
+
+static void
+set_lock_slots(struct mount *m, struct call *c, struct bytes value)
+{
+	int64_t slots;
+
+	if (!parse_number(value, &slots))
+		call_status(m, c, EINVAL);
+	else if (slots < 0 || slots > LIMIT_SLOTS)
+		call_status(m, c, ERANGE);
+	else
+		ask_lock_slots(m, c, (uint32_t)slots);
+}
+
+static void
+remove_lock_slots(struct mount *m, struct call *c)
+{
+	ask_lock_slots(m, c, 0);
+}
+
+static void
 set_lock(struct mount *m, struct call *c, struct bytes value)
 {
 	if (bytes_equal(value, bytes_of("exclusive")))
@@ -305,12 +349,14 @@ static const struct attribute attributes[] = {
     {"user.ls.acl.write", OP_get_attr, show_acl_write, set_acl_write, NULL},
     {"user.ls.acl.change", OP_get_attr, show_acl_change, set_acl_change, NULL},
     {"user.ls.lock_delay", OP_get_attr, show_lock_delay, set_lock_delay, remove_lock_delay},
+    {"user.ls.lock_slots", OP_get_attr, show_lock_slots, set_lock_slots, remove_lock_slots},
     {"user.ls.lock_generation", OP_get_lock, show_lock_generation, NULL, NULL},
     {"user.ls.lock", OP_get_lock, show_lock, set_lock, remove_lock},
     {"user.ls.lock_holders", OP_get_lock, show_lock_holders, NULL, NULL},
     {"user.ls.lock_waiters", OP_get_queue, show_lock_waiters, NULL, NULL},
     {"user.ls.sequencer", OP_get_sequencer, show_sequencer, NULL, NULL},
     {"user.ls.fence", OP_get_sequencer, show_fence, NULL, NULL},
+    {"user.ls.lock_slot", OP_get_sequencer, show_lock_slot, NULL, NULL},
 };
 
 enum { ATTRIBUTES = sizeof attributes / sizeof attributes[0] };
@@ -322,6 +368,14 @@ attribute_find(struct bytes name)
 		if (bytes_equal(name, bytes_of(attributes[n].name)))
 			return &attributes[n];
 	return NULL;
+}
+
+bool
+xattr_is_of_holder(struct bytes name)
+{
+	const struct attribute *a = attribute_find(name);
+
+	return a != NULL && a->from == OP_get_sequencer;
 }
 
 static bool
@@ -342,7 +396,7 @@ ask_node(struct mount *m, struct call *c, enum op_code code, call_then *then)
 	else if (code == OP_get_queue)
 		op.get_queue.node = c->inode->ino;
 	else
-		op.get_sequencer.node = c->inode->ino;
+		op.get_sequencer = (struct op_get_sequencer){c->inode->ino, (uint32_t)c->event.pid};
 	call_ask(m, c, &op, then);
 }
 
@@ -448,15 +502,20 @@ xattr_remove(struct mount *m, struct call *c)
 
 /* ---- list ---- */
 
+/* True if this mount's session holds the lock. *own becomes a value for each attribute that its
+ * acquisition has. */
 static bool
-is_holder(const struct mount *m, const struct result_lock *lock)
+is_holder(const struct mount *m, const struct result_lock *lock, struct result *own)
 {
 	struct cursor from = cursor_of(lock->holders.packed);
 	struct lock_holder holder;
 
 	while (wire_next_lock_holder(&from, &holder))
-		if (holder.session == m->session.id)
+		if (holder.session == m->session.id) {
+			own->sequencer =
+			    (struct result_sequencer){lock->holders.packed, 0, holder.slot};
 			return true;
+		}
 	return false;
 }
 
@@ -486,6 +545,7 @@ static void
 list_lock_heard(struct mount *m, struct call *c, const struct client_answer *a)
 {
 	int error = call_path_errno(m, c, a);
+	struct result own;
 
 	if (error) {
 		call_status(m, c, error);
@@ -494,8 +554,8 @@ list_lock_heard(struct mount *m, struct call *c, const struct client_answer *a)
 	list_some(m, c, OP_get_lock, &a->result);
 	if (a->result.lock.waiters > 0)
 		list_some(m, c, OP_get_queue, NULL);
-	if (is_holder(m, &a->result.lock))
-		list_some(m, c, OP_get_sequencer, NULL);
+	if (is_holder(m, &a->result.lock, &own))
+		list_some(m, c, OP_get_sequencer, &own);
 	call_data(m, c, c->text);
 }
 

@@ -261,7 +261,7 @@ ask_for_node(struct attacker *a, uint64_t node)
 	    {.code = OP_get_attr, .get_attr = {.node = node}},
 	    {.code = OP_get_lock, .get_lock = {.node = node}},
 	    {.code = OP_get_queue, .get_queue = {node, 1}},
-	    {.code = OP_get_sequencer, .get_sequencer = {node}},
+	    {.code = OP_get_sequencer, .get_sequencer = {.node = node}},
 	    {.code = OP_open_ephemeral, .open_ephemeral = {node}},
 	    {.code = OP_rename,
 	     .rename = {NODE_ROOT, bytes_of("acl"), NODE_ROOT, bytes_of("mine"), 0}},

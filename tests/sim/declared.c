@@ -146,6 +146,7 @@ declared(struct sim *s, const struct command *c, const struct op *op)
 	case OP_set_mtime:
 	case OP_set_acl:
 	case OP_set_lock_delay:
+	case OP_set_lock_slots:
 		return !is_alive(model_item(&s->model, wire_op_node(op))) ||
 		       names(s, c, wire_op_node(op));
 	default:

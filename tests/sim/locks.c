@@ -1,5 +1,6 @@
 /* The model's locks, and what must hold of every grant. */
 #include <stdlib.h>
+#include <string.h>
 #include "cell/base/memory.h"
 #include "tests/sim/sim.h"
 
@@ -14,6 +15,36 @@ holder_of(struct item *it, uint64_t session, uint64_t owner)
 }
 
 static bool
+is_slot_free(const struct item *it, int slot)
+{
+	for (size_t i = 0; i < it->holders_n; i++)
+		if (it->holders[i].slot == slot)
+			return false;
+	return !it->slot_delayed[slot];
+}
+
+static int
+lowest_slot(const struct item *it)
+{
+	int slot = 0;
+
+	while (slot < LIMIT_SLOTS && !is_slot_free(it, slot))
+		slot++;
+	return slot < LIMIT_SLOTS ? slot : -1;
+}
+
+/* Who left a delay behind may still be at work. */
+static bool
+are_slots_taken(const struct item *it)
+{
+	size_t taken = it->holders_n;
+
+	for (int i = 0; i < LIMIT_SLOTS; i++)
+		taken += it->slot_delayed[i];
+	return it->slots > 0 && taken >= it->slots;
+}
+
+static bool
 in_the_way(const struct item *it, const struct holder *own, enum lock_mode mode)
 {
 	for (size_t i = 0; i < it->holders_n; i++) {
@@ -21,6 +52,8 @@ in_the_way(const struct item *it, const struct holder *own, enum lock_mode mode)
 		    (mode == LOCK_EXCLUSIVE || it->holders[i].now.mode == LOCK_EXCLUSIVE))
 			return true;
 	}
+	if (mode == LOCK_SHARED && own == NULL && are_slots_taken(it))
+		return true;
 	if (it->delay_mode == LOCK_EXCLUSIVE ||
 	    (it->delay_mode == LOCK_SHARED && mode == LOCK_EXCLUSIVE))
 		return true;
@@ -89,7 +122,8 @@ has_or_converts(const struct sim *s, const struct item *it, const struct record 
 	       (h->now.acquisition == w->acquisition || waiter->queued_epoch != s->model.epoch);
 }
 
-/* Nobody passes a waiter, not over a fail-over either. Two that share the lock are in nobody's way:
+/* Nobody passes a waiter, not over a fail-over either. Two that share a lock are in nobody's way,
+ * unless it counts:
  * who comes while the other's grant is under way may be first when that is refused. */
 static void
 check_turn(struct sim *s, const struct item *it, uint64_t session, const struct acquire *a)
@@ -100,7 +134,7 @@ check_turn(struct sim *s, const struct item *it, uint64_t session, const struct 
 
 		if (!r->waiting || w->node != it->node)
 			continue;
-		if (w->mode == LOCK_SHARED && a->mode == LOCK_SHARED)
+		if (w->mode == LOCK_SHARED && a->mode == LOCK_SHARED && it->slots == 0)
 			continue;
 		if (!model_alive(&s->model, r->session))
 			continue;
@@ -146,8 +180,10 @@ take(struct sim *s, uint64_t index, struct item *it, uint64_t session, const str
 		check_turn(s, it, session, a);
 		it->lock_generation += it->holders_n == 0;
 		ARRAY_ROOM(it->holders, it->holders_n, it->holders_room);
-		h = &it->holders[it->holders_n++];
-		*h = (struct holder){.session = session, .owner = a->owner};
+		h = &it->holders[it->holders_n];
+		*h =
+		    (struct holder){.session = session, .owner = a->owner, .slot = lowest_slot(it)};
+		it->holders_n++;
 		new_fence(s, index, it, h);
 	} else {
 		h->earlier = h->now;
@@ -350,18 +386,20 @@ largest_delay(const struct item *it)
 /* Chubby, section 2.4: the lock of a holder that failed stays away from others for the lock-delay.
  */
 static void
-begin_delay(struct sim *s, struct item *it, uint64_t index, enum lock_mode mode)
+begin_delay(struct sim *s, struct item *it, uint64_t index, const struct holder *h)
 {
 	int64_t seconds = largest_delay(it);
 
 	if (seconds == 0)
 		return;
-	it->delay_mode = mode;
+	it->delay_mode = h->now.mode;
+	if (h->slot >= 0)
+		it->slot_delayed[h->slot] = true;
 	it->delay_s = seconds;
 	it->delay_began = index;
 	it->delay_generation = it->lock_generation;
 	it->delay_from = s->now;
-	if (mode == LOCK_SHARED)
+	if (h->now.mode == LOCK_SHARED)
 		adversary_delay(s, it->node, seconds * SECOND);
 }
 
@@ -380,7 +418,7 @@ locks_session_ends(struct sim *s, struct item *it, uint64_t index, uint64_t sess
 		return false;
 	it->lock_changed = index;
 	if (expired)
-		begin_delay(s, it, index, first->now.mode);
+		begin_delay(s, it, index, first);
 	drop(it, first);
 	return true;
 }
@@ -407,6 +445,7 @@ locks_delay_over(struct sim *s, const struct op_delay_over *op)
 	if (sim_leases_hold(s) && s->now - it->delay_from < it->delay_s * SECOND / 100 * 99)
 		sim_fail(s, "the lock-delay of %s ends too early", trace_path(s, it->node));
 	it->delay_mode = LOCK_NONE;
+	memset(it->slot_delayed, 0, sizeof it->slot_delayed);
 	it->lock_changed = s->model.applied;
 }
 

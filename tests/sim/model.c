@@ -232,6 +232,7 @@ decide(struct sim *s, uint64_t index, const struct command *c, const struct op *
 	case OP_set_acl:
 	case OP_set_mtime:
 	case OP_set_lock_delay:
+	case OP_set_lock_slots:
 		model_set_attribute(s, op, want);
 		return;
 	case OP_make_ephemeral:

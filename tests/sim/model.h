@@ -17,6 +17,7 @@ struct holder {
 		int64_t at; /* when that was decided */
 	} now, earlier;     /* earlier: what a conversion found, if not 0 */
 	int64_t delay_s;
+	int slot; /* the lowest that was free; -1: none was */
 };
 
 struct version {
@@ -64,6 +65,8 @@ struct item {                          /* a node of the model */
 	uint64_t granted;                                    /* index: by a grant, the last time */
 	int64_t mtime_ns, ctime_ns;
 	int64_t lock_delay_s; /* set on the node; -1: not */
+	uint32_t slots;       /* of a counting lock; 0: it does not count */
+	bool slot_delayed[LIMIT_SLOTS];
 	struct happening *happened;
 	size_t happened_n, happened_room;
 };

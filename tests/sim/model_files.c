@@ -250,6 +250,7 @@ model_rename(struct sim *s, uint64_t index, const struct op_rename *op, struct o
 			target->ephemeral = source->ephemeral;
 			target->marked = source->marked;
 			target->lock_delay_s = source->lock_delay_s;
+			target->slots = source->slots;
 			model_inherit_acls(&s->model, target, index, source);
 			target->mtime_ns = source->mtime_ns;
 			target->ctime_ns = source->ctime_ns;
@@ -330,6 +331,10 @@ model_set_attribute(struct sim *s, const struct op *op, struct outcome *want)
 	footprint_add(&s->model.changed, it->node);
 	if (op->code == OP_set_lock_delay)
 		it->lock_delay_s = op->set_lock_delay.seconds;
+	if (op->code == OP_set_lock_slots) {
+		it->slots = op->set_lock_slots.slots;
+		it->lock_changed = s->model.applied;
+	}
 	if (op->code == OP_set_mtime && it->kind == NODE_FILE) {
 		it->mtime_ns = op->set_mtime.now ? s->model.stamp_ns : op->set_mtime.mtime_ns;
 		it->mtime_changed = s->model.applied;

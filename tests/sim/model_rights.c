@@ -195,6 +195,7 @@ model_permits(struct sim *s, const struct command *c, const struct op *op)
 		return may_write(s, c, it);
 	case OP_set_mtime:
 	case OP_set_lock_delay:
+	case OP_set_lock_slots:
 	case OP_make_ephemeral:
 		return may(s, c, it, RIGHT_WRITE);
 	case OP_acquire:

@@ -75,13 +75,28 @@ check_listing(struct sim *s, const struct record *r, const struct result_listing
 }
 
 static bool
+has_its_slot(const struct item *it, const struct lock_holder *h)
+{
+	for (size_t i = 0; i < it->holders_n; i++)
+		if (it->holders[i].session == h->session && it->holders[i].owner == h->owner)
+			return h->slot == (it->slots > 0 ? it->holders[i].slot : -1);
+	return false;
+}
+
+static bool
 is_lock(const struct item *it, const struct result_lock *result)
 {
 	enum lock_state state = it->delay_mode != LOCK_NONE ? LOCK_STATE_DELAYED : LOCK_STATE_FREE;
 
+	struct cursor rest = cursor_of(result->holders.packed);
+	struct lock_holder h;
+
 	if (it->holders_n > 0)
 		state = it->holders[0].now.mode == LOCK_EXCLUSIVE ? LOCK_STATE_EXCLUSIVE
 		                                                  : LOCK_STATE_SHARED;
+	while (wire_next_lock_holder(&rest, &h))
+		if (!has_its_slot(it, &h))
+			return false;
 	return result->state == state && result->holders.count == it->holders_n &&
 	       result->lock_generation == it->lock_generation;
 }

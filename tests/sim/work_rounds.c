@@ -219,6 +219,16 @@ read_guarded(struct sim *s, struct machine *m, int p)
 		work_next_round(s, m, p);
 }
 
+/* How many may share the lock: other files than those of ROLE_LOCKS have locks that do not count.
+ */
+static struct op
+count_slots(struct sim *s, uint64_t node)
+{
+	return (struct op){.code = OP_set_lock_slots,
+	                   .set_lock_slots = {.node = node,
+	                                      .slots = (uint32_t)rng_below(&s->cached.rng, 4)}};
+}
+
 /* Locks in both modes, tried and waited for, converted, held for a while. */
 static void
 do_locks(struct sim *s, struct machine *m, int p)
@@ -232,7 +242,10 @@ do_locks(struct sim *s, struct machine *m, int p)
 	switch (proc->step++) {
 	case 0:
 		if (rng_chance(&s->rng, 100)) {
-			work_ask(s, m, p, touch(s, proc->node));
+			work_ask(s, m, p,
+			         rng_chance(&s->cached.rng, s->swarm.counting)
+			             ? count_slots(s, proc->node)
+			             : touch(s, proc->node));
 			proc->step = 5;
 			return;
 		}

@@ -148,9 +148,12 @@ put_lock(struct buffer *to, const struct result_lock *lock)
 	buffer_printf(to, "%s", states[lock->state]);
 	if (lock->state == LOCK_STATE_DELAYED)
 		buffer_printf(to, ", %ld s left", (long)lock->delay_left_s);
-	while (wire_next_lock_holder(&at, &h))
+	while (wire_next_lock_holder(&at, &h)) {
 		buffer_printf(to, ", %lu of session %lu has token %lu", (unsigned long)h.owner,
 		              (unsigned long)h.session, (unsigned long)h.fence);
+		if (h.slot >= 0)
+			buffer_printf(to, " and slot %ld", (long)h.slot);
+	}
 	if (lock->waiters > 0)
 		buffer_printf(to, ", %lu waiting", (unsigned long)lock->waiters);
 }

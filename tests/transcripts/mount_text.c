@@ -80,6 +80,9 @@ print_op(struct buffer *t, const struct op *op)
 		buffer_printf(t, op->set_mtime.now ? " now" : " %lld",
 		              (long long)op->set_mtime.mtime_ns);
 		break;
+	case OP_set_lock_slots:
+		buffer_printf(t, " %u", op->set_lock_slots.slots);
+		break;
 	case OP_set_lock_delay:
 		buffer_printf(t, " %lld", (long long)op->set_lock_delay.seconds);
 		break;

@@ -94,6 +94,7 @@ static const struct {
     {"nodes.acl_write", "short nonce nonce+1 principal principal+1 name"},
     {"nodes.acl_change", "short nonce nonce+1 principal principal+1 name"},
     {"nodes.lock_delay_s", "0 1 2 3 4 delay -1 epoch epoch+1 node node+1"},
+    {"nodes.lock_slots", "0 1 2 3 4 delay delay+1 epoch epoch+1 node node+1"},
     {"nodes.freed_epoch", "0 1 2 3 4 delay delay+1 id id+1 applied applied+1 epoch"},
 
     {"openers.opened", "0 delay delay+1 id id+1 applied applied+1 epoch epoch+1"},
@@ -103,7 +104,8 @@ static const struct {
     {"locks.delay_generation", "any"},
     {"locks.delay_s", "1 2 3 4 delay delay+1 id id+1 32bit 33bit most -1 -2 applied applied+1 "
                       "epoch epoch+1 node node+1 fence fence+1"},
-    {"locks.delay_mode", "0 2"},
+    {"locks.delay_mode", "2"},
+    {"locks.delay_slots", "any"},
 
     {"holders.owner", "any"},
     {"holders.acquisition", "any"},
@@ -121,6 +123,7 @@ static const struct {
     {"holders.pid", "0 1 2 3 4 delay delay+1 id id+1 32bit applied applied+1 epoch epoch+1 node "
                     "node+1 fence fence+1"},
     {"holders.place", "any"},
+    {"holders.slot", "0 1 2 3 4 delay delay+1 -1 epoch epoch+1 node node+1"},
     {"holders.lock_generation", "1 2 3 4 delay delay+1 id id+1 applied applied+1 epoch epoch+1"},
 
     {"sessions.nonce", "short nonce"},

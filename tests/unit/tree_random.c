@@ -175,6 +175,9 @@ random_lock_op(struct rng *r, const struct tree *t)
 		                              .owner = a.owner,
 		                              .acquisition = a.acquisition}};
 	case 2:
+		if (a.wait)
+			return (struct op){.code = OP_set_lock_slots,
+			                   .set_lock_slots = {a.node, (uint32_t)a.acquisition % 4}};
 		return (struct op){.code = OP_set_lock_delay,
 		                   .set_lock_delay = {.node = a.node, .seconds = a.delay_s}};
 	default:
@@ -543,7 +546,7 @@ random_read(struct rng *r, const struct tree *t, struct op *op)
 		*op = (struct op){.code = OP_get_lock, .get_lock = {node}};
 		return;
 	case 5:
-		*op = (struct op){.code = OP_get_sequencer, .get_sequencer = {node}};
+		*op = (struct op){.code = OP_get_sequencer, .get_sequencer = {.node = node}};
 		return;
 	default:
 		*op = (struct op){.code = OP_get_usage};
