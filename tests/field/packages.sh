@@ -61,7 +61,7 @@ case_install() {
 	is "$(owner /var/lib/lsfs)" "root 755"
 	is "$(owner /var/backups/lsfs)" "root 700"
 	has -e /usr/share/doc/lsfs/semantics.md
-	for page in lsfs.7 lsfs.8 mount.lsfs.8 lscell.8 lsctl.1 lsfs.conf.5; do
+	for page in lsfs.7 lsfs-recipes.7 lsfs.8 mount.lsfs.8 lscell.8 lsctl.1 lsfs.conf.5; do
 		has -e "/usr/share/man/man${page##*.}/$page.gz"
 	done
 }
