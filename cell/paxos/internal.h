@@ -242,6 +242,7 @@ struct px_leader {
 	mono_t sent_at[PX_SENT_TIMES];
 	mono_t heartbeat_at;
 	unsigned leaseless_heartbeats; /* heartbeats in a row that were sent without a lease */
+	bool unsent; /* entries were proposed since the followers were sent the last ones */
 };
 
 struct px {
@@ -519,7 +520,7 @@ void px_gather(struct px *px);
 uint64_t px_known_to(const struct px *px, const struct peer *p);
 /* Begins to replicate, the picked entries first. */
 void px_begin_mastership(struct px *px);
-/* Puts an entry into the next slot and sends it; the payload is copied. */
+/* Puts an entry into the next slot; the payload is copied. It is sent by the next px_pump. */
 void px_propose(struct px *px, struct bytes payload);
 /* Sends the followers the entries that they lack, as far as the window allows. */
 void px_pump(struct px *px);

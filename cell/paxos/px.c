@@ -37,6 +37,7 @@ note_status(struct px *px)
 	    .master_until = master ? px->lease.until : px->lease.granted_until,
 	    .first = px->log.base + 1,
 	    .chosen = px->learner.chosen,
+	    .unsent = master && px->leader.unsent,
 	    .behind = master ? 0 : px_behind(px),
 	    .condition = open ? CONDITION_VOTING : px_condition(px),
 	    .deadline = px_deadline(px),
@@ -266,6 +267,10 @@ px_step(struct px *px, const struct px_event *event, struct px_update *update)
 		break;
 	case PX_PROPOSE:
 		px_propose(px, event->payload);
+		break;
+	case PX_SEND:
+		if (px->status.unsent)
+			px_pump(px);
 		break;
 	case PX_APPLIED:
 		px_on_applied(px, event->slot);

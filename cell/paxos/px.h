@@ -128,11 +128,12 @@ enum px_event_kind {
 	PX_RECEIVE,   /* from, message (of a replica, or a list of members that the driver trusts; a
 	               * view, not kept) */
 	PX_PERSISTED, /* write */
-	PX_PROPOSE,   /* payload (a view; copied). Ignored unless px_open(); never behind an open
-	               * change of the members (px_room), nor with a list that the state would
-	               * refuse */
-	PX_APPLIED,   /* slot: durable in state.db; the log may be trimmed up to here */
-	PX_TIMEOUT,   /* the deadline was reached (early calls are harmless) */
+	PX_PROPOSE, /* payload (a view; copied): see PX_SEND. Ignored unless px_open(); never behind
+	             * an open change of the members (px_room), nor with a list that the state would
+	             * refuse */
+	PX_SEND,    /* send the followers what was proposed, together; see px_status.unsent */
+	PX_APPLIED, /* slot: durable in state.db; the log may be trimmed up to here */
+	PX_TIMEOUT, /* the deadline was reached (early calls are harmless) */
 	PX_STEP_DOWN, /* give up the mastership, to `to` or (0) to the voter with the longest log */
 	PX_CLOSE,     /* the same for good: no lease is granted from then on, which is recorded */
 	PX_FULL,      /* on: the disk is full, or (off) has room again; reported to the master */
@@ -167,6 +168,7 @@ struct px_update {
 struct px_status {
 	bool open;              /* px_open */
 	bool alone;             /* this replica has the only vote */
+	bool unsent;            /* entries were proposed that wait for PX_SEND */
 	struct ballot master;   /* px_master */
 	mono_t lease_until;     /* px_lease_valid before that */
 	mono_t master_until;    /* px_has_master before that */

@@ -223,8 +223,7 @@ px_propose(struct px *px, struct bytes payload)
 	                                 .payload = payload,
 	                                 .before = log_window_origin(&px->log, last)});
 	PX_TRACE(px, "proposes slot " SLOT, last + 1);
-	if (px->group.others_n > 0)
-		px_pump(px);
+	px->leader.unsent = px->group.others_n > 0;
 }
 
 /* ---- entries ---- */
@@ -294,6 +293,7 @@ void
 px_pump(struct px *px)
 {
 	must(px->candidate.role == PX_MASTER);
+	px->leader.unsent = false;
 	for (int i = 0; i < px->group.others_n; i++)
 		while (may_send(px, &px->leader.peers[px->group.others[i]]))
 			send_batch(px, px->group.others[i]);

@@ -259,6 +259,9 @@ on_event(struct replica *r, const struct replica_event *e)
 		r->disk.saved = e->index;
 		r_step_px(r, (struct px_event){.kind = PX_APPLIED, .slot = e->index});
 		return;
+	case REPLICA_SEND:
+		r_step_px(r, (struct px_event){.kind = PX_SEND});
+		return;
 	case REPLICA_TIMEOUT:
 		on_timeout(r);
 		return;

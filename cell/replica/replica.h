@@ -43,6 +43,7 @@ enum replica_event_kind {
 	REPLICA_PEER,         /* peer, frame: one whole frame from a replica */
 	REPLICA_PERSISTED,    /* write: the records of all updates up to this number are durable */
 	REPLICA_SAVED,        /* index: state.db is durable up to there */
+	REPLICA_SEND,         /* sends the other replicas what was proposed: see px_status.unsent */
 	REPLICA_TIMEOUT,
 	REPLICA_STOP,       /* hand the mastership over; the driver goes on until replica_left */
 	REPLICA_FULL,       /* on: the disk is full, or (off) has room again */

@@ -235,6 +235,12 @@ take_deadlines(struct server *s)
 	cell_file_writer_timeout(s->cell_file_writer, now);
 }
 
+static bool
+has_unsent(const struct server *s)
+{
+	return !s->failed && !s->left && px_status(replica_px(s->replica))->unsent;
+}
+
 enum server_verdict
 server_turn(struct server *s)
 {
@@ -243,6 +249,9 @@ server_turn(struct server *s)
 	local_clients_deliver(&s->clients);
 	read_inbox(s);
 	take_deadlines(s);
+	/* One message has all that the frames of a turn have proposed, and has one answer. */
+	if (has_unsent(s))
+		server_step(s, (struct replica_event){.kind = REPLICA_SEND});
 	local_clients_deliver(&s->clients);
 
 	/* While the server is being stopped, the owner gets no other verdicts than SERVER_LEFT. */
@@ -261,7 +270,8 @@ server_deadline(const struct server *s)
 
 	next = mono_min(next, inbox_deadline(&s->inbox, s->heard));
 	if (!TAILQ_EMPTY(&s->clients.outbox) || s->turn_over || s->inbox_due ||
-	    s->news != SERVER_GOES_ON || (!mono_is_never(s->leave_by) && server_has_left(s)))
+	    s->news != SERVER_GOES_ON || has_unsent(s) ||
+	    (!mono_is_never(s->leave_by) && server_has_left(s)))
 		return (mono_t){0};
 	if (s->failed)
 		next = s->leave_by;

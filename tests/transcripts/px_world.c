@@ -115,7 +115,9 @@ px_world_step(struct script *s, struct world *w, struct replica *r, struct px_ev
 		put_under_way(w, r, &r->update.sends[i]);
 	for (size_t i = 0; i < r->update.sends_n;)
 		i += say_sends(s, w, r, &r->update.sends[i], r->update.sends_n - i);
-	if (!r->slow)
+	if (px_status(r->px)->unsent)
+		px_world_step(s, w, r, (struct px_event){.kind = PX_SEND});
+	else if (!r->slow)
 		px_world_sync(s, w, r, UINT64_MAX);
 }
 

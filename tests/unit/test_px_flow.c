@@ -14,6 +14,7 @@ struct bench {
 	struct px_update update; /* of the last step */
 	mono_t now;
 	struct ballot ballot;
+	uint64_t write; /* the last one */
 };
 
 static void
@@ -21,6 +22,8 @@ step(struct bench *b, struct px_event e)
 {
 	e.now = b->now;
 	px_step(b->px, &e, &b->update);
+	if (b->update.write != 0)
+		b->write = b->update.write;
 }
 
 static void
@@ -33,13 +36,14 @@ receive(struct bench *b, uint8_t from, struct message m)
 static void
 persist(struct bench *b)
 {
-	step(b, (struct px_event){.kind = PX_PERSISTED, .write = b->update.write});
+	step(b, (struct px_event){.kind = PX_PERSISTED, .write = b->write});
 }
 
 static void
 propose(struct bench *b, const char *payload)
 {
 	step(b, (struct px_event){.kind = PX_PROPOSE, .payload = bytes_of(payload)});
+	step(b, (struct px_event){.kind = PX_SEND});
 }
 
 static void
@@ -196,5 +200,25 @@ TEST(room_counts_only_replicas_that_answer)
 	pass_ms(&b, 600);
 	time_out(&b);
 	assert_false(px_room(b.px));
+	end(&b);
+}
+
+/* Each message to a follower costs a step there, a transaction and an answer. */
+TEST(what_is_proposed_together_is_sent_together)
+{
+	const struct message *m;
+	struct bench b;
+
+	begin(&b);
+	for (int i = 0; i < 3; i++) {
+		step(&b, (struct px_event){.kind = PX_PROPOSE, .payload = bytes_of("x")});
+		assert_null(sent(&b, MSG_accept));
+		assert_true(px_status(b.px)->unsent);
+	}
+	step(&b, (struct px_event){.kind = PX_SEND});
+	m = sent(&b, MSG_accept);
+	assert_non_null(m);
+	assert_int_equal(m->accept.entries.count, 3);
+	assert_false(px_status(b.px)->unsent);
 	end(&b);
 }
