@@ -1,7 +1,8 @@
-/* writers CELLFILE KEYFILE WRITERS FILES SIZE [list]: a load at full speed, without a mount.
+/* writers CELLFILE KEYFILE WRITERS FILES SIZE [list|even]: a load at full speed, without a mount.
  *
  * So many writers share one session, and the files among them; each writes again as soon as it was
- * answered: 1 to SIZE bytes, now and then as many as a file can hold. No write may fail,
+ * answered: 1 to SIZE bytes, now and then as many as a file can hold, and with `even` always
+ * SIZE. No write may fail,
  * be lost or be done twice: the content generations tell. With `list` each creates its part of
  * the files, and then lists the directory, page by page, again and again. Until SIGTERM; each
  * second a line
@@ -49,7 +50,7 @@ struct load {
 	mono_t begun;
 	int64_t times[TIMES_MAX]; /* ns that each write since the last line took */
 	size_t times_n;
-	bool ending, list;
+	bool ending, list, even;
 };
 
 static int
@@ -163,8 +164,10 @@ begin_write(struct load *l, int i)
 
 	w->waiting = true;
 	w->file = i + l->n * (int)rng_below(&l->rng, (uint64_t)own);
-	w->size = rng_below(&l->rng, LARGEST_ONE_IN) == 0 ? LIMIT_CONTENTS
-	                                                  : 1 + (size_t)rng_below(&l->rng, l->size);
+	w->size = l->even ? l->size
+	          : rng_below(&l->rng, LARGEST_ONE_IN) == 0
+	              ? LIMIT_CONTENTS
+	              : 1 + (size_t)rng_below(&l->rng, l->size);
 	l->waiting++;
 	w->asked = clock_now();
 	if (l->files[w->file].node == 0)
@@ -250,12 +253,13 @@ main(int argc, char **argv)
 	uint64_t seed;
 	struct noise_pair key;
 
-	if (argc != 6 && (argc != 7 || strcmp(argv[6], "list") != 0)) {
-		fprintf(stderr, "usage: writers CELLFILE KEYFILE WRITERS FILES SIZE [list]\n");
+	l.list = argc == 7 && strcmp(argv[6], "list") == 0;
+	l.even = argc == 7 && strcmp(argv[6], "even") == 0;
+	if (argc != 6 && !l.list && !l.even) {
+		fprintf(stderr, "usage: writers CELLFILE KEYFILE WRITERS FILES SIZE [list|even]\n");
 		return 2;
 	}
 	scan(&l, argv);
-	l.list = argc == 7;
 	load_files(argv[1], argv[2], &cell, &key);
 	must(uv_loop_init(&l.loop) == 0);
 	l.begun = clock_now();
