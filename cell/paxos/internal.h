@@ -148,12 +148,11 @@ struct px_acceptor {
 
 /* recover.c: what the disk lost, and from where it is recovered. */
 struct px_repair {
-	uint64_t incarnation; /* of this start */
-	uint64_t damaged;     /* acceptances up to here may be missing; 0: none is */
-	bool stateless;       /* the log's first entries are behind the state */
-	bool base_new;        /* the log has no record yet that it begins at log.base */
-	uint64_t base_write;  /* of the record that says so; 0: durable since the start */
-	uint8_t ahead;        /* the last replica that reported its first entry, at ahead_first */
+	uint64_t damaged;    /* acceptances up to here may be missing; 0: none is */
+	bool stateless;      /* the log's first entries are behind the state */
+	bool base_new;       /* the log has no record yet that it begins at log.base */
+	uint64_t base_write; /* of the record that says so; 0: durable since the start */
+	uint8_t ahead;       /* the last replica that reported its first entry, at ahead_first */
 	uint64_t ahead_first;
 	uint8_t source; /* of a state, while no master is known; the next one is tried at
 	                 * source_at */
@@ -162,7 +161,9 @@ struct px_repair {
 
 /* witness.c: marks of this replica that others keep, and those of others that it keeps. */
 struct px_witness {
-	uint64_t start; /* identifies this start */
+	/* Of this start, or of the earlier one as which it goes on, which was not welcomed. */
+	uint64_t incarnation, start;
+	bool unrecorded; /* the own mark, with the incarnation and this number */
 	bool mute, lost, expelled;
 	struct mark found;          /* all that the disk held at the start, durably */
 	struct mark durable;        /* all that is durable by now */

@@ -252,7 +252,7 @@ px_step(struct px *px, const struct px_event *event, struct px_update *update)
 	px->now = mono_max(px->now, event->now);
 	if (px->repair.base_new)
 		px_write_base(px);
-	if (px->witness.of[px->config.self].mark.replica == 0)
+	if (px->witness.unrecorded)
 		px_witness_write_own(px);
 	switch (event->kind) {
 	case PX_RECEIVE:

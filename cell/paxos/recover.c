@@ -84,7 +84,6 @@ px_recover(struct px *px, const struct px_recovered *recovered)
 		px->acceptor.held = px->learner.applied;
 	px_check_repaired(px);
 	px->repair.stateless = px->learner.applied < px->log.base;
-	px->repair.incarnation = recovered->incarnation;
 	PX_TRACE(px,
 	         "starts, incarnation %" PRIu64 ": has promised " BALLOT "; log behind slot " SLOT
 	         " up to " SLOT ", chosen up to " SLOT "; state of slot " SLOT "%s",
@@ -125,7 +124,7 @@ px_compare_with_master(struct px *px, uint8_t from, const struct msg_heartbeat *
 {
 	if (px->repair.damaged == 0 || px->acceptor.accepted_to < m->last)
 		return;
-	if (m->incarnation != px->repair.incarnation || m->start != px->witness.start) {
+	if (m->incarnation != px->witness.incarnation || m->start != px->witness.start) {
 		px_say_hello_to(px, from);
 		return;
 	}

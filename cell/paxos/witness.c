@@ -18,7 +18,9 @@
  *
  * The upper half of a start's number stays the same as long as the disk does: it is recorded in the
  * replica's own mark. So an emptied disk is detected however often it starts before its hello is
- * received. The own mark also records for good that the vote is lost. */
+ * received. A replica that was not welcomed has acknowledged nothing, and begins its next start
+ * with the same incarnation and number: so those of an old copy do not catch up with the remembered
+ * ones either. The own mark also records for good that the vote is lost. */
 #include <sodium.h>
 #include <string.h>
 
@@ -27,6 +29,7 @@
 #include "cell/wire/codec.h"
 
 #define NEVER_AGAIN UINT64_MAX /* as the incarnation of the own mark: the vote is lost */
+enum { WELCOMED = 1 };         /* as its slot: that start was welcomed */
 
 /* ---- the marks ---- */
 
@@ -122,7 +125,7 @@ static struct mark
 own_mark(const struct px *px, struct mark of)
 {
 	of.replica = px->config.self;
-	of.incarnation = px->repair.incarnation;
+	of.incarnation = px->witness.incarnation;
 	of.start = px->witness.start;
 	of.proof = px_proof(px->config.key, &of);
 	return of;
@@ -152,10 +155,18 @@ px_witness_recover(struct px *px, const struct px_recovered *recovered)
 	for (size_t i = 0; i < recovered->marks_n; i++)
 		if (recovered->marks[i].replica != 0)
 			px->witness.of[recovered->marks[i].replica].mark = recovered->marks[i];
+	px->witness.incarnation = recovered->incarnation;
 	px->witness.start = px->config.start;
 	if (own->replica != 0)
 		px->witness.start = own->start >> 32 << 32 | (px->witness.start & UINT32_MAX);
 	px->witness.lost = own->incarnation == NEVER_AGAIN;
+	px->witness.unrecorded = !px->witness.lost && (own->replica == 0 || own->slot == WELCOMED);
+	if (!px->witness.lost && !px->witness.unrecorded) {
+		px->witness.incarnation = own->incarnation;
+		px->witness.start = own->start;
+		PX_TRACE(px, "was not welcomed, and is still incarnation %" PRIu64,
+		         own->incarnation);
+	}
 	px->witness.write_at = px->now;
 }
 
@@ -177,6 +188,7 @@ record_own(struct px *px, uint64_t incarnation)
 	    .replica = px->config.self,
 	    .incarnation = incarnation,
 	    .start = px->witness.start,
+	    .slot = px->witness.mute ? 0 : WELCOMED,
 	};
 	record_mark(px, own);
 }
@@ -184,8 +196,9 @@ record_own(struct px *px, uint64_t incarnation)
 void
 px_witness_write_own(struct px *px)
 {
-	if (px->witness.of[px->config.self].mark.replica == 0)
-		record_own(px, px->repair.incarnation);
+	if (px->witness.unrecorded)
+		record_own(px, px->witness.incarnation);
+	px->witness.unrecorded = false;
 }
 
 static void
@@ -252,8 +265,8 @@ check_own(struct px *px, const struct mark *m)
 
 	if (m->replica != px->config.self || m->proof != px_proof(px->config.key, m))
 		return;
-	if (m->incarnation > px->repair.incarnation ||
-	    (m->incarnation == px->repair.incarnation && m->start != px->witness.start) ||
+	if (m->incarnation > px->witness.incarnation ||
+	    (m->incarnation == px->witness.incarnation && m->start != px->witness.start) ||
 	    !is_same_disk(m->start, px->witness.start) || is_less(&own, m))
 		lose_vote(px);
 }
@@ -379,7 +392,7 @@ px_say_hello_to(struct px *px, uint8_t to)
 	px_send(px, to, write,
 	        &(struct message){.code = MSG_hello,
 	                          .hello = {.ballot = first_if_none(own.ballot),
-	                                    .incarnation = px->repair.incarnation,
+	                                    .incarnation = px->witness.incarnation,
 	                                    .start = px->witness.start,
 	                                    .last = own.slot,
 	                                    .proof = own.proof}});
@@ -508,7 +521,7 @@ px_on_welcome(struct px *px, uint8_t from, const struct msg_welcome *m)
 		px->witness.expelled = true;
 		fall_silent(px);
 	}
-	if (m->incarnation != px->repair.incarnation || m->start != px->witness.start) {
+	if (m->incarnation != px->witness.incarnation || m->start != px->witness.start) {
 		PX_TRACE(px, "needs no welcome to an earlier start");
 		return;
 	}
@@ -526,5 +539,6 @@ px_on_welcome(struct px *px, uint8_t from, const struct msg_welcome *m)
 		return;
 	PX_TRACE(px, "takes part from now on");
 	px->witness.mute = false;
+	record_own(px, px->witness.incarnation);
 	px_stand_from(px, mono_max(px->candidate.stand_at, mono_add(px->now, px_jitter(px))));
 }

@@ -252,6 +252,8 @@ adversary_forget(struct sim *s, struct host *master)
 	    !n->up || n->disk.replaced || n->boot.failed)
 		return;
 	disk_copy(&n->copy, &n->disk);
+	if (rng_chance(&s->rng, 500)) /* only its incarnation tells of what it does then */
+		host_crash_for(s, n, LOSE_NOTHING, 50 * MS);
 	heap_push(&s->heap, (struct event){.at = s->now + sim_between(s, 200 * MS, 600 * MS),
 	                                   .run = run_miss,
 	                                   .who = n->id - 1,

@@ -148,6 +148,8 @@ host_check(struct sim *s, struct host *n)
 	if (replica_condition(n->replica) == CONDITION_OUTDATED && !n->downgraded &&
 	    s->script == NULL)
 		sim_fail(s, "replica %d does not speak the version of the log", n->id);
+	if (n->disk.replaced && replica_condition(n->replica) == CONDITION_VOTING)
+		sim_fail(s, "replica %d has its vote, though its disk was replaced", n->id);
 	check_masters(s);
 }
 
@@ -202,7 +204,6 @@ host_check_end(struct sim *s)
 			continue;
 		if (!n->up)
 			sim_fail(s, "replica %d is down", n->id);
-		/* One whose copy held all that it had told may go on. */
 		if (n->disk.replaced && replica_condition(n->replica) == CONDITION_LOST)
 			continue;
 		if (host_is_bound_by_lies(s, n))

@@ -18,15 +18,30 @@ host_is_bound_by_lies(const struct sim *s, const struct host *n)
 {
 	bool more = false;
 
-	for (int i = 0; i < s->hosts_n; i++)
+	for (int i = 0; i < s->hosts_n; i++) {
+		const struct mark *m = &host_disk(&s->hosts[i])->marks[n->id];
+
 		more = more || has_acknowledged_more(&s->hosts[i], n, &n->disk) ||
-		       host_disk(&s->hosts[i])->marks[n->id].incarnation > n->disk.incarnation;
+		       (m->replica != 0 && m->start != n->disk.marks[n->id].start);
+	}
 	return n->id == s->liar.id && more;
 }
 
-/* An acceptor that forgets is found out when whoever may welcome it remembers more of it. If a
- * majority with it remembers less, nobody can know: its incarnations catch up with the remembered
- * one when it starts again and again unheard. */
+/* True if the other one has welcomed a later start than the next one from this disk, or another one
+ * of that incarnation. If the last start from it was not welcomed, the next one is the same. */
+static bool
+has_welcomed_another(const struct host *other, const struct host *n, const struct disk *with)
+{
+	const struct mark *m = &host_disk(other)->marks[n->id], *own = &with->marks[n->id];
+	const bool again = own->replica != 0 && own->slot == 0;
+	const uint64_t next = again ? own->incarnation : with->incarnation + 1;
+
+	return m->incarnation > next ||
+	       (m->incarnation == next && !(again && m->start == own->start));
+}
+
+/* An acceptor that forgets is found out when whoever may welcome it remembers more of it, or a
+ * later start. If a majority with it remembers less, nobody can know. */
 static bool
 is_found_out_by(const struct sim *s, const struct seats *list, const struct host *n,
                 const struct disk *with)
@@ -40,8 +55,9 @@ is_found_out_by(const struct sim *s, const struct seats *list, const struct host
 			continue;
 		voters++;
 		others += other != n;
-		welcome +=
-		    other != n && host_exists(other) && !has_acknowledged_more(other, n, with);
+		welcome += other != n && host_exists(other) &&
+		           !has_acknowledged_more(other, n, with) &&
+		           !has_welcomed_another(other, n, with);
 	}
 	return welcome < (others < voters ? voters / 2 : voters / 2 + 1);
 }
@@ -80,6 +96,26 @@ has_state_elsewhere(const struct sim *s, const struct host *n)
 			reached = d->applied;
 	}
 	return reached >= begins;
+}
+
+static void
+run_unheard(struct sim *s, struct event *e)
+{
+	if (!s->calm)
+		host_crash_for(s, &s->hosts[e->who], LOSE_NOTHING, 50 * MS);
+}
+
+/* It is started again and again, and nobody hears it. */
+static void
+start_unheard(struct sim *s, const struct host *n)
+{
+	for (int id = 1; id <= s->hosts_n; id++)
+		if (id != n->id)
+			net_cut_replicas(s, id, n->id, s->now + 900 * MS);
+	for (int i = 1; i <= 2; i++)
+		heap_push(&s->heap, (struct event){.at = s->now + i * 300 * MS,
+		                                   .run = run_unheard,
+		                                   .who = n->id - 1});
 }
 
 static bool
@@ -124,11 +160,19 @@ host_damage(struct sim *s, struct host *n, enum fault f)
 	    [FAULT_WIPED] = "its data directory is emptied",
 	    [FAULT_MACHINE_LOST] = "it is lost for good",
 	};
+	bool unheard;
 
 	if (members_spare_memory(s, n) || n->disk.replaced || n->boot.failed ||
 	    (f != FAULT_ROT_LOG && !has_state_elsewhere(s, n)))
 		return;
-	host_crash(s, n, FAULT_CRASH);
-	if (damage(s, n, f))
-		fault(s, f, "replica %d: %s", n->id, what[f]);
+	unheard = f == FAULT_OLD_COPY && rng_chance(&s->rng, 500);
+	if (unheard)
+		host_crash_for(s, n, LOSE_SOME, 50 * MS);
+	else
+		host_crash(s, n, FAULT_CRASH);
+	if (!damage(s, n, f))
+		return;
+	fault(s, f, "replica %d: %s", n->id, what[f]);
+	if (unheard)
+		start_unheard(s, n);
 }
