@@ -475,14 +475,18 @@ is_told_by_sound(const struct px *px, uint64_t round)
 	return tell > (voters - 1) / 2;
 }
 
-/* How many steps this replica may take towards a far round by now. An interval without a far round
- * does not use its step up. */
-static uint64_t
-steps_allowed(const struct px *px)
-{
-	const span_t saved = mono_since(px->now, px->rounds.step_at);
+enum { SAVED_MS = 10000 };
 
-	return saved.ns < 0 ? 0 : 1 + (uint64_t)(saved.ns / px->config.heartbeat.ns);
+/* How many steps this replica may take towards a far round by now. A time without a far round does
+ * not use them up, but few are saved: a replica that starts later has to take them all. */
+static uint64_t
+steps_allowed(struct px *px)
+{
+	span_t saved;
+
+	px->rounds.step_at = mono_max(px->rounds.step_at, mono_add(px->now, span_ms(-SAVED_MS)));
+	saved = mono_since(px->now, px->rounds.step_at);
+	return saved.ns < 0 ? 0 : 1 + (uint64_t)(saved.ns / span_ms(BALLOT_STEP_MS).ns);
 }
 
 /* Rounds grow by one with each election; a cell that accepted a far higher one of a faulty replica
@@ -497,8 +501,7 @@ believes(struct px *px, uint8_t from, uint64_t round)
 		return true;
 	needed = (round - seen + BALLOT_ROUND_STEP - 1) / BALLOT_ROUND_STEP;
 	taken = needed < steps_allowed(px) ? needed : steps_allowed(px);
-	px->rounds.step_at =
-	    mono_add(px->rounds.step_at, (span_t){(int64_t)taken * px->config.heartbeat.ns});
+	px->rounds.step_at = mono_add(px->rounds.step_at, span_ms((int64_t)taken * BALLOT_STEP_MS));
 	reached = taken == needed ? round : seen + taken * BALLOT_ROUND_STEP;
 	px_accept_see(px, (struct ballot){reached, px->acceptor.seen.replica});
 	if (reached == round)

@@ -14,10 +14,11 @@
 #define BALLOT_ROUND_MAX (UINT64_MAX / 2)
 
 /* A faulty replica must not use up the rounds. Towards a round that is more than a LEAP above those
- * that it knows, a replica goes in steps: its highest round grows by a STEP for each heartbeat
- * interval since its start, at most. At that pace the rounds last for a hundred years. */
+ * that it knows, a replica goes in steps, of a STEP each BALLOT_STEP_MS at most. At that pace the
+ * rounds last for a hundred years. */
 #define BALLOT_ROUND_LEAP ((uint64_t)1 << 16)
 #define BALLOT_ROUND_STEP ((uint64_t)1 << 28)
+enum { BALLOT_STEP_MS = 100 };
 
 static inline bool
 ballot_less(struct ballot a, struct ballot b)

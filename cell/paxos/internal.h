@@ -182,7 +182,7 @@ struct px_witness {
 struct px_rounds {
 	uint64_t of[LIMIT_REPLICA_ID + 1]; /* the highest that each replica has sent */
 	mono_t step_at; /* when the next step towards a far round may be taken; each step moves
-	                 * it on by a heartbeat interval */
+	                 * it on by BALLOT_STEP_MS */
 };
 
 /* learner.c: what is chosen and what is durable; written by recover.c at the start. */
