@@ -8,8 +8,8 @@
 #include "cell/config/identity.h"
 #include "cell/sys/clock.h"
 #include "cell/sys/log.h"
+#include "cell/view/ask.h"
 #include "cell/wire/codec.h"
-#include "ctl/ask.h"
 #include "ctl/cell.h"
 
 enum { BUSY_S = 10, BUSY_AGAIN_MS = 100 };

@@ -6,12 +6,12 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include "cell/config/key_file.h"
 #include "cell/sys/clock.h"
 #include "cell/sys/file.h"
-#include "cell/config/key_file.h"
 #include "cell/sys/log.h"
+#include "cell/view/output.h"
 #include "ctl/cell.h"
-#include "ctl/output.h"
 
 /* The files and directories of a cell: at most five in and with each data directory, two files
  * beside these directories, and the directory that holds all. */

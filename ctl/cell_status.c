@@ -11,13 +11,13 @@
 #include <unistd.h>
 #include "cell/sys/log.h"
 #include "cell/sys/mountinfo.h"
+#include "cell/view/findings.h"
+#include "cell/view/health.h"
+#include "cell/view/output.h"
 #include "ctl/cell.h"
 #include "ctl/doctor.h"
-#include "ctl/findings.h"
-#include "ctl/health.h"
 #include "ctl/lock_list.h"
 #include "ctl/mount_text.h"
-#include "ctl/output.h"
 #include "ctl/replica_table.h"
 
 enum { USAGE_PATIENCE_S = 2 };
@@ -324,14 +324,9 @@ look_for_mounts(json_t *findings, const struct ctl *ctl, const char *path)
 static int
 show_verdict(const struct ctl *ctl, const char *path)
 {
-	static const char *const names[] = {
-	    [CHECK_GOOD] = "good",
-	    [CHECK_DEGRADED] = "degraded",
-	    [CHECK_DOWN] = "down",
-	    [CHECK_UNKNOWN] = "unknown",
-	};
 	json_t *status = cell_status(ctl, path, true), *all = json_object();
 	json_t *findings = status ? json_incref(json_object_get(status, "problems")) : json_array();
+	const char *name;
 	char prefix[16];
 	int worst, verdict;
 
@@ -344,13 +339,14 @@ show_verdict(const struct ctl *ctl, const char *path)
 		verdict = worst < SEVERITY_DEGRADED    ? CHECK_GOOD
 		          : worst == SEVERITY_DEGRADED ? CHECK_DEGRADED
 		                                       : CHECK_DOWN;
-	json_object_set_new(all, "verdict", json_string(names[verdict]));
+	name = verdict == CHECK_UNKNOWN ? "unknown" : !status ? "down" : findings_verdict(findings);
+	json_object_set_new(all, "verdict", json_string(name));
 	json_object_set_new(all, "reasons", findings);
-	snprintf(prefix, sizeof prefix, "%s:", names[verdict]);
+	snprintf(prefix, sizeof prefix, "%s:", name);
 	if (ctl->json)
 		json_text_print(all);
 	else if (verdict == CHECK_GOOD || verdict == CHECK_UNKNOWN)
-		puts(names[verdict]);
+		puts(name);
 	else
 		findings_print(findings, SEVERITY_DEGRADED, prefix, false);
 	json_decref(all);

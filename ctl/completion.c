@@ -8,8 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 #include "cell/base/setting.h"
+#include "cell/view/output.h"
 #include "ctl/cell.h"
-#include "ctl/output.h"
 #include "ctl/session_list.h"
 
 enum { PATIENCE_S = 3 }; /* for what the cell is asked */

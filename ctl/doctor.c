@@ -14,17 +14,17 @@
 #include <sys/sysmacros.h>
 #include <sys/xattr.h>
 #include <unistd.h>
-#include "config.h"
 #include "cell/base/limit.h"
 #include "cell/sys/local_lock.h"
 #include "cell/sys/log.h"
 #include "cell/sys/mountinfo.h"
-#include "ctl/ask.h"
+#include "cell/view/ask.h"
+#include "cell/view/findings.h"
+#include "cell/view/health.h"
+#include "cell/view/output.h"
+#include "config.h"
 #include "ctl/cell.h"
-#include "ctl/findings.h"
-#include "ctl/health.h"
 #include "ctl/mount_text.h"
-#include "ctl/output.h"
 
 enum {
 	NODES_MOST = 1000, /* of a directory: a whole cell may have a million */

@@ -18,9 +18,9 @@
 #include "cell/sys/clock.h"
 #include "cell/sys/log.h"
 #include "cell/sys/sequencer_ioctl.h"
+#include "cell/view/output.h"
 #include "ctl/command_group.h"
 #include "ctl/ctl.h"
-#include "ctl/output.h"
 
 enum {
 	RETRY_FIRST_MS = 10,

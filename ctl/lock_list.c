@@ -7,80 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include "cell/sys/log.h"
-#include "cell/wire/codec.h"
-#include "ctl/ask.h"
+#include "cell/view/cell_lists.h"
+#include "cell/view/output.h"
 #include "ctl/cell.h"
 #include "ctl/cell_admin.h"
-#include "ctl/output.h"
-
-/* ---- the objects ---- */
-
-/* JSON is UTF-8, and paths are bytes: in one that is not UTF-8 they are shown as \xNN. */
-static json_t *
-path_json(struct bytes path)
-{
-	json_t *json = json_stringn((const char *)path.data, path.len);
-	struct buffer text = BUFFER(4 * LIMIT_PATH);
-
-	for (size_t i = 0; json == NULL && i < path.len; i++) {
-		if (path.data[i] < 0x80)
-			buffer_put_u8(&text, path.data[i]);
-		else
-			buffer_printf(&text, "\\x%02x", path.data[i]);
-	}
-	if (json == NULL)
-		json = json_stringn((const char *)text.data, text.len);
-	buffer_free(&text);
-	return json;
-}
-
-static json_t *
-new_lock(json_t *locks, struct bytes path)
-{
-	json_t *lock = json_object();
-
-	json_object_set_new(lock, "path", path_json(path));
-	json_object_set_new(lock, "lock", json_null());
-	json_object_set_new(lock, "holders", json_array());
-	json_object_set_new(lock, "waiters", json_array());
-	json_array_append_new(locks, lock);
-	return lock;
-}
-
-static void
-set_state(json_t *lock, const char *state, int64_t delay_left_s)
-{
-	json_object_set_new(lock, "lock", json_string(state));
-	if (!strcmp(state, "delayed"))
-		json_object_set_new(lock, "delay_left", json_integer(delay_left_s));
-}
-
-/* Somebody who holds a lock, or waits for it. */
-struct party {
-	uint64_t session;
-	struct bytes principal, host;
-	const char *mode;
-	uint32_t pid; /* 0: unknown */
-	int64_t seconds;
-	int64_t slot; /* of a holder of a counting lock; else -1 */
-};
-
-static void
-add_party(json_t *lock, const char *list, const struct party *p)
-{
-	json_t *one = json_object(), *pid = p->pid ? json_integer(p->pid) : json_null();
-
-	json_object_set_new(one, "session", json_number(p->session));
-	json_object_set_new(one, "principal",
-	                    json_stringn((const char *)p->principal.data, p->principal.len));
-	json_object_set_new(one, "host", json_stringn((const char *)p->host.data, p->host.len));
-	json_object_set_new(one, "pid", pid);
-	json_object_set_new(one, "mode", json_string(p->mode));
-	json_object_set_new(one, "seconds", json_integer(p->seconds));
-	if (p->slot >= 0)
-		json_object_set_new(one, "slot", json_integer(p->slot));
-	json_array_append_new(json_object_get(lock, list), one);
-}
 
 /* ---- from a mount: the text of .cell/locks ---- */
 
@@ -113,7 +43,7 @@ party_line(json_t *lock, const char *list, char *line)
 	p.session = strtoull(strsep(&rest, " "), NULL, 10);
 	p.principal = bytes_of(rest ? strsep(&rest, " ") : "");
 	p.host = bytes_of(rest ? rest : "");
-	add_party(lock, list, &p);
+	lock_json_party(lock, list, &p);
 }
 
 /* "exclusive", "shared N", "delayed SECONDS" or "free" */
@@ -124,7 +54,7 @@ state_line(json_t *lock, char *line)
 
 	if (number != NULL)
 		*number++ = '\0';
-	set_state(lock, line, number ? atoll(number) : 0);
+	lock_json_state(lock, line, number ? atoll(number) : 0);
 }
 
 static void
@@ -138,7 +68,7 @@ text_line(json_t *locks, char *line)
 	*value = '\0';
 	value += 2;
 	if (!strcmp(line, "path"))
-		new_lock(locks, bytes_of(value));
+		lock_json(locks, bytes_of(value));
 	else if (!strcmp(line, "lock"))
 		state_line(lock, value);
 	else if (!strcmp(line, "holder"))
@@ -173,109 +103,6 @@ list_of_mount(const char *mountpoint)
 	return NULL;
 }
 
-/* ---- from the master ---- */
-
-static const char *
-state_name(uint8_t state)
-{
-	static const char *const names[] = {
-	    [LOCK_STATE_FREE] = "free",
-	    [LOCK_STATE_SHARED] = "shared",
-	    [LOCK_STATE_EXCLUSIVE] = "exclusive",
-	    [LOCK_STATE_DELAYED] = "delayed",
-	};
-
-	return state < sizeof names / sizeof names[0] ? names[state] : "free";
-}
-
-static void
-add_waiter(json_t *lock, const char *list, const struct lock_waiter *w, int64_t slot,
-           int64_t now_ns)
-{
-	const struct party p = {
-	    .session = w->session,
-	    .principal = w->principal,
-	    .host = w->host,
-	    .mode = w->mode == LOCK_SHARED ? "shared" : "exclusive",
-	    .pid = w->pid,
-	    .slot = slot,
-	    .seconds = now_ns > w->since_ns ? (now_ns - w->since_ns) / 1000000000 : 0,
-	};
-
-	add_party(lock, list, &p);
-}
-
-static void
-add_queue(json_t *locks, const struct result_queue *q)
-{
-	struct cursor holders = cursor_of(q->holders.packed);
-	struct cursor waiters = cursor_of(q->waiters.packed);
-	json_t *lock = new_lock(locks, q->path);
-	struct lock_holder h;
-	struct lock_waiter w;
-
-	set_state(lock, state_name(q->state), q->delay_left_s);
-	while (wire_next_lock_holder(&holders, &h)) {
-		w = (struct lock_waiter){
-		    .session = h.session,
-		    .mode = h.mode,
-		    .since_ns = h.since_ns,
-		    .pid = h.pid,
-		    .host = h.host,
-		    .principal = h.principal,
-		};
-		add_waiter(lock, "holders", &w, h.slot, q->now_ns);
-	}
-	while (wire_next_lock_waiter(&waiters, &w))
-		add_waiter(lock, "waiters", &w, -1, q->now_ns);
-}
-
-/* A list that each answer makes longer. */
-struct listing {
-	json_t *locks;
-	uint64_t last; /* node of the last lock in it */
-	bool more;
-};
-
-static void
-on_locks(void *user, const struct message *m)
-{
-	struct listing *l = user;
-	struct cursor rest = cursor_of(m->locks.locks.packed);
-	struct result result;
-	struct lock_row row;
-
-	l->more = false;
-	while (wire_next_lock_row(&rest, &row)) {
-		if (wire_get_result(RESULT_queue, row.queue, &result) != RC_OK)
-			continue;
-		if (result.queue.path.len > 0)
-			add_queue(l->locks, &result.queue);
-		l->more = m->locks.more != 0;
-		l->last = result.queue.node;
-	}
-}
-
-static json_t *
-list_of_cell(const struct cell_admin *o)
-{
-	struct listing l = {.locks = json_array(), .more = true};
-	bool ok = true;
-
-	while (ok && l.more) {
-		const struct message question = {
-		    .code = MSG_locks_request,
-		    .locks_request = {.after = l.last},
-		};
-
-		ok = ask_master(&o->cell_file, &o->key, &question, MSG_locks, on_locks, &l);
-	}
-	if (ok)
-		return l.locks;
-	json_decref(l.locks);
-	return NULL;
-}
-
 /* ---- either ---- */
 
 static json_t *
@@ -294,7 +121,7 @@ of_cell(const struct ctl *ctl)
 		           ? list_of_mount(mount.mountpoint)
 		           : NULL;
 	if (cell_admin_begin(ctl, &o))
-		locks = list_of_cell(&o);
+		locks = cell_locks(&(struct asker){ask_master, &o.cell_file, &o.key});
 	cell_admin_end(&o);
 	return locks;
 }

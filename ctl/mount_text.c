@@ -11,7 +11,7 @@
 #include <unistd.h>
 #include "cell/sys/process.h"
 #include "cell/sys/run_dir.h"
-#include "ctl/findings.h"
+#include "cell/view/findings.h"
 
 enum { PATIENCE_S = 5 };
 

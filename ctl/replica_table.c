@@ -2,8 +2,8 @@
 
 #include <stdio.h>
 #include <string.h>
-#include "ctl/findings.h"
-#include "ctl/output.h"
+#include "cell/view/findings.h"
+#include "cell/view/output.h"
 
 static bool
 is_reachable(const json_t *one)

@@ -15,13 +15,13 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include "cell/sys/clock.h"
 #include "cell/store/dir_lock.h"
+#include "cell/sys/clock.h"
 #include "cell/sys/log.h"
 #include "cell/sys/process.h"
-#include "ctl/ask.h"
+#include "cell/view/ask.h"
+#include "cell/view/health.h"
 #include "ctl/ctl.h"
-#include "ctl/health.h"
 
 enum {
 	/* Below the kernel's range for outgoing connections, so that none of these can occupy the

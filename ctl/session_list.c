@@ -2,64 +2,14 @@
 #include "ctl/session_list.h"
 
 #include <stdio.h>
-#include "cell/base/rc.h"
 #include "cell/config/key_file.h"
-#include "cell/wire/codec.h"
-#include "ctl/ask.h"
-#include "ctl/output.h"
-
-/* A list of sessions that is extended by each answer. */
-struct listing {
-	json_t *all;
-	uint64_t last; /* id of the last session in the list */
-	bool more;
-};
-
-static void
-on_sessions(void *user, const struct message *m)
-{
-	struct listing *l = user;
-	struct cursor rest = cursor_of(m->sessions.sessions.packed);
-	struct session_row row;
-	json_t *one;
-
-	l->more = false;
-	while (wire_next_session_row(&rest, &row)) {
-		one = json_object();
-		json_object_set_new(one, "session", json_number(row.session));
-		json_object_set_new(one, "principal",
-		                    json_text(row.principal.data, row.principal.len));
-		json_object_set_new(one, "host", json_text(row.host.data, row.host.len));
-		json_object_set_new(one, "lease_ms",
-		                    row.lasting ? json_null() : json_integer(row.lease_ms));
-		json_object_set_new(one, "lasting", json_boolean(row.lasting));
-		json_object_set_new(one, "locks", json_number(row.locks));
-		json_object_set_new(one, "heard_ms",
-		                    row.heard_ms < 0 ? json_null() : json_integer(row.heard_ms));
-		json_array_append_new(l->all, one);
-		l->more = m->sessions.more != 0;
-		l->last = row.session;
-	}
-}
+#include "cell/view/cell_lists.h"
+#include "cell/view/output.h"
 
 json_t *
 session_list(const struct cell_admin *o)
 {
-	struct listing l = {.all = json_array(), .more = true};
-	bool ok = true;
-
-	while (ok && l.more) {
-		const struct message question = {
-		    .code = MSG_sessions_request,
-		    .sessions_request = {.after = l.last},
-		};
-
-		ok = ask_master(&o->cell_file, &o->key, &question, MSG_sessions, on_sessions, &l);
-	}
-	if (ok)
-		return l.all;
-	json_decref(l.all);
-	return NULL;
+	return cell_sessions(&(struct asker){ask_master, &o->cell_file, &o->key});
 }
 
 static void

@@ -29,7 +29,7 @@ has() {
 json_keys() {
 	{
 		sed -nE 's/.*json_object_set(_new)?\([^"]*"([a-z_]+)".*/\2/p' \
-			"$srcdir"/ctl/*.c "$srcdir"/ctl/commands/*.c
+			"$srcdir"/cell/view/*.c "$srcdir"/ctl/*.c "$srcdir"/ctl/commands/*.c
 		sed -n '/^virtual_status_text/,/^}/p' "$srcdir/fs/mount/virtual.c" |
 			grep -oE '(["n]|, ")[a-z_]+(: |")' | sed -E 's/^(, |n)?"?//; s/[:"] ?$//'
 	} | grep -vE '^(yes|)$' | sort -u
@@ -86,7 +86,7 @@ if python3 - "$srcdir" <<- 'P'; then
 	            if len(part) >= 8 and max(words, key=len).strip() not in page:
 	                missing.append(path + ": " + part)
 	for name, severity in re.findall(r"\bF\((\w+), (DOWN|DEGRADED|WARNING),",
-	                                 open(root + "/ctl/findings.h").read()):
+	                                 open(root + "/cell/view/findings.h").read()):
 	    if "| `%s` | %s |" % (name, severity.lower()) not in page:
 	        missing.append("lsctl doctor: " + name)
 	print("\n".join("# " + m for m in missing))

@@ -53,6 +53,10 @@ check_arrows() {
 			arrow["cell/server/"] = "cell/server/ cell/copy/ cell/config/ " core
 			arrow["cell/host/"] = "cell/host/ cell/server/ cell/copy/ cell/store/ cell/net/ " \
 			    "cell/config/ cell/sys/ " core
+			view = "cell/view/ cell/net/ cell/config/ cell/sys/ " wire
+			arrow["cell/view/"] = view
+			arrow["cell/page/"] = "cell/page/ cell/server/ cell/copy/ " view core
+			arrow["cell/host/lscell.c"] = "cell/page/page.h cell/page/web.h " arrow["cell/host/"]
 			arrow["fs/mount/"] = "fs/mount/ " arrow["cell/client/"]
 			# A request of the kernel goes to the engine, whose answers come back as calls.
 			arrow["fs/fuse/"] = "fs/fuse/ fs/engine.h fs/mount/mount.h cell/sys/ " \
@@ -63,7 +67,7 @@ check_arrows() {
 			# lsctl verify checks what a master has signed; lsctl backup fetches.
 			tools = "cell/master/sequencer.h cell/copy/state_fetch.h " \
 			    "cell/store/ cell/net/ cell/config/ cell/sys/ " wire
-			arrow["ctl/"] = "ctl/ " tools
+			arrow["ctl/"] = "ctl/ cell/view/ " tools
 		}
 		# The longest folder of the table that the file is in.
 		function home(file, folder, best) {
@@ -215,8 +219,8 @@ check_comments() {
 }
 
 # Folders whose prototypes have a comment each, not only one for a paragraph.
-explained="cell/base cell/client cell/config cell/copy cell/host cell/master cell/net cell/paxos cell/replica
-	cell/server cell/store cell/sys cell/tree cell/wire ctl ctl/commands fs fs/fuse fs/mount"
+explained="cell/base cell/client cell/config cell/copy cell/host cell/master cell/net cell/page cell/paxos cell/replica
+	cell/server cell/store cell/sys cell/tree cell/view cell/wire ctl ctl/commands fs fs/fuse fs/mount"
 
 check_prototypes() {
 	for folder in $explained; do

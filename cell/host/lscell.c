@@ -10,6 +10,8 @@
 
 #include "cell/base/must.h"
 #include "cell/host/server_process.h"
+#include "cell/page/page.h"
+#include "cell/page/web.h"
 #include "cell/sys/confinement.h"
 #include "cell/sys/log.h"
 #include "cell/sys/process.h"
@@ -23,7 +25,8 @@ struct lscell {
 	uv_loop_t loop;
 	uv_signal_t terminate, interrupt;
 	struct server_process *server;
-	bool restarting; /* the server was stopped in order to start it again */
+	struct page *page; /* NULL: it has none */
+	bool restarting;   /* the server was stopped in order to start it again */
 	bool stopping, failed;
 };
 
@@ -32,8 +35,10 @@ static void begin(struct lscell *l);
 /* ---- stopping ---- */
 
 static void
-close_signals(struct lscell *l)
+close_all(struct lscell *l)
 {
+	if (l->page != NULL)
+		page_close(l->page);
 	uv_close((uv_handle_t *)&l->terminate, NULL);
 	uv_close((uv_handle_t *)&l->interrupt, NULL);
 }
@@ -47,7 +52,7 @@ on_ended(void *user)
 
 	l->server = NULL;
 	if (l->stopping)
-		close_signals(l);
+		close_all(l);
 	else
 		begin(l);
 }
@@ -55,6 +60,8 @@ on_ended(void *user)
 static void
 end_what_runs(struct lscell *l)
 {
+	if (l->page != NULL)
+		page_detach(l->page);
 	server_process_stop(l->server, on_ended, l);
 }
 
@@ -126,8 +133,11 @@ begin(struct lscell *l)
 		if (l->server != NULL)
 			end_what_runs(l);
 		else
-			close_signals(l);
+			close_all(l);
+		return;
 	}
+	if (l->page != NULL)
+		page_attach(l->page, server_process_server(l->server));
 }
 
 /* A failed disk is noted in the run directory, too. */
@@ -155,8 +165,9 @@ confine(const char *directory)
 	return true;
 }
 
+/* `listener`: of its page; negative: it has none. */
 static int
-run(const char *directory)
+run(const char *directory, int listener)
 {
 	struct lscell l = {.directory = directory};
 	struct rlimit limit;
@@ -180,6 +191,8 @@ run(const char *directory)
 	must(uv_signal_start(&l.terminate, on_signal, SIGTERM) == 0);
 	must(uv_signal_start(&l.interrupt, on_signal, SIGINT) == 0);
 
+	if (listener >= 0)
+		l.page = page_open(&l.loop, listener, directory);
 	begin(&l);
 	uv_run(&l.loop, UV_RUN_DEFAULT);
 	must(uv_loop_close(&l.loop) == 0);
@@ -191,14 +204,17 @@ run(const char *directory)
 static void
 help(void)
 {
-	puts("usage: lscell [-d] DATADIR\n"
+	puts("usage: lscell [-d] [--http ADDRESS] DATADIR\n"
 	     "\n"
 	     "Runs the replica whose data directory this is, as `lsctl cell create' has made it,\n"
 	     "until SIGTERM or SIGINT. Logs to stderr.\n"
 	     "\n"
-	     "  -d, --debug    log the verdicts of the protocol, too\n"
-	     "  -h, --help     show this\n"
-	     "  -V, --version  show the version");
+	     "  -d, --debug         log the verdicts of the protocol, too\n"
+	     "      --http ADDRESS  serve a page about the cell, /metrics and /healthz to anyone "
+	     "who\n"
+	     "                      can connect: PORT of 127.0.0.1, or HOST:PORT\n"
+	     "  -h, --help          show this\n"
+	     "  -V, --version       show the version");
 }
 
 int
@@ -207,11 +223,15 @@ main(int argc, char **argv)
 	static const struct option longs[] = {
 	    {"debug", no_argument, NULL, 'd'},
 	    {"help", no_argument, NULL, 'h'},
+	    {"http", required_argument, NULL, 'p'},
 	    {"version", no_argument, NULL, 'V'},
 	    {NULL, 0, NULL, 0},
 	};
 	static char name[] = "lscell";
-	int letter;
+	const char *http = NULL;
+	char why[512];
+	bool wrong;
+	int letter, listener = -1;
 
 	process_open_standard();
 	process_close_inherited();
@@ -226,6 +246,9 @@ main(int argc, char **argv)
 		case 'h':
 			help();
 			return process_end_output(0);
+		case 'p':
+			http = optarg;
+			break;
 		case 'V':
 			puts("lscell " PACKAGE_VERSION);
 			return process_end_output(0);
@@ -239,5 +262,9 @@ main(int argc, char **argv)
 		          optind == argc ? "missing argument" : argv[optind + 1]);
 		return EXIT_USAGE;
 	}
-	return run(argv[optind]);
+	if (http != NULL && (listener = web_listen(http, &wrong, why, sizeof why)) < 0) {
+		log_error("--http: %s", why);
+		return wrong ? EXIT_USAGE : EXIT_FAILED;
+	}
+	return run(argv[optind], listener);
 }

@@ -60,14 +60,14 @@ void
 m_admin_list_sessions(struct master *m, const struct m_connection *c,
                       const struct msg_sessions_request *msg)
 {
-	bool all = m_connection_administers(m, c);
+	bool all = m_connection_administers(m, c) || master_of_member(m, c->id);
 	struct buffer rows = BUFFER(LIMIT_FRAME);
 	struct message reply = {.code = MSG_sessions};
 	struct wire_list *list = &reply.sessions.sessions;
 	struct tree_session t = {.id = msg->after};
 
-	/* Administrators see all sessions; other principals see their own, at the cost of these
-	 * only. */
+	/* Administrators and replicas see all sessions; other principals see their own, at the cost
+	 * of these only. */
 	while (!reply.sessions.more &&
 	       (all ? tree_session_after(m->tree, t.id, &t)
 	            : tree_session_of_after(m->tree, c->principal, t.id, &t))) {
@@ -96,9 +96,11 @@ m_admin_list_locks(struct master *m, const struct m_connection *c,
 {
 	struct buffer rows = BUFFER(LIMIT_FRAME), queue = BUFFER(LIMIT_FRAME - 1024);
 	struct message reply = {.code = MSG_locks};
+	/* A replica, which shows them to anybody, sees what all principals see. */
+	const struct bytes who = c->principal.len > 0 ? c->principal : bytes_of("*");
 	uint64_t node = msg->after;
 
-	while (!reply.locks.more && m_read_next_queue(m, c->principal, &node, &queue)) {
+	while (!reply.locks.more && m_read_next_queue(m, who, &node, &queue)) {
 		struct lock_row row = {.queue = buffer_view(&queue)};
 
 		reply.locks.more = rows.len > 0 && rows.len + queue.len > PAGE;

@@ -282,13 +282,18 @@ master_frame(struct master *m, struct master_clock clock, uint64_t conn, struct 
              struct master_update *u)
 {
 	struct m_connection *c = m_connection_find(m, conn);
+	const unsigned code = wire_frame_code(frame);
 	struct message message;
+	bool lists;
 
 	must(m->serving);
 	if (c == NULL)
 		return;
 	m_step_begin(m, clock, u);
-	if (c->principal.len == 0)
+	/* The holder of a replica's key has the state, and may list what people are shown of it. */
+	lists = (code == MSG_sessions_request || code == MSG_locks_request) &&
+	        master_of_member(m, conn);
+	if (c->principal.len == 0 && !lists)
 		m_connection_deny(m, c, RC_PERM);
 	else if (wire_get_frame(frame, &message) == RC_OK)
 		dispatch(m, c, &message);

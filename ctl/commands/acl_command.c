@@ -11,8 +11,8 @@
 #include "cell/base/limit.h"
 #include "cell/sys/log.h"
 #include "cell/sys/mountinfo.h"
+#include "cell/view/output.h"
 #include "ctl/ctl.h"
-#include "ctl/output.h"
 
 static const char *const rights[] = {"read", "write", "change"};
 

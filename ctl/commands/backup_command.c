@@ -12,14 +12,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "cell/config/member_addresses.h"
+#include "cell/store/salvage.h"
 #include "cell/sys/file.h"
 #include "cell/sys/log.h"
-#include "cell/store/salvage.h"
-#include "ctl/ask.h"
-#include "ctl/cell_admin.h"
+#include "cell/view/ask.h"
+#include "cell/view/output.h"
 #include "ctl/cell.h"
+#include "ctl/cell_admin.h"
 #include "ctl/fetch.h"
-#include "ctl/output.h"
 
 #define SUFFIX ".tmp-XXXXXX"
 #define SHOW_SUFFIX ".show-XXXXXX"

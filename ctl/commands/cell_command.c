@@ -10,10 +10,10 @@
 #include "cell/config/cell_file_edit.h"
 #include "cell/config/key_file.h"
 #include "cell/sys/log.h"
+#include "cell/view/ask.h"
+#include "cell/view/output.h"
 #include "cell/wire/codec.h"
-#include "ctl/ask.h"
 #include "ctl/cell_admin.h"
-#include "ctl/output.h"
 
 /* ---- settings ---- */
 

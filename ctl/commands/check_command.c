@@ -9,10 +9,10 @@
 #include <unistd.h>
 #include "cell/master/sequencer.h"
 #include "cell/sys/log.h"
-#include "ctl/ask.h"
+#include "cell/view/ask.h"
+#include "cell/view/output.h"
 #include "ctl/cell.h"
 #include "ctl/cell_admin.h"
-#include "ctl/output.h"
 
 static bool
 parse(const char *text, struct sequencer *s)

@@ -9,10 +9,10 @@
 #include "cell/base/rc.h"
 #include "cell/config/key_file.h"
 #include "cell/sys/log.h"
+#include "cell/view/ask.h"
+#include "cell/view/output.h"
 #include "cell/wire/codec.h"
-#include "ctl/ask.h"
 #include "ctl/cell_admin.h"
-#include "ctl/output.h"
 
 /* A list of principals that is extended by each answer. */
 struct listing {

@@ -10,15 +10,15 @@
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
-#include "cell/sys/file.h"
 #include "cell/config/key_file.h"
 #include "cell/sys/clock.h"
+#include "cell/sys/file.h"
 #include "cell/sys/log.h"
-#include "ctl/ask.h"
-#include "ctl/health.h"
-#include "ctl/cell_admin.h"
+#include "cell/view/ask.h"
+#include "cell/view/health.h"
+#include "cell/view/output.h"
 #include "ctl/cell.h"
-#include "ctl/output.h"
+#include "ctl/cell_admin.h"
 #include "ctl/replica_table.h"
 
 enum { PATIENCE_S = 10, ASK_EVERY_MS = 50 };

@@ -11,8 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "cell/sys/log.h"
+#include "cell/view/output.h"
 #include "ctl/cell.h"
-#include "ctl/output.h"
 
 /* The state is made in this directory below the new cell's, so that the disk has space for it. */
 #define WORK "restore.unfinished"

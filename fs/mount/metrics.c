@@ -1,4 +1,5 @@
 
+#include "cell/base/exposition.h"
 #include "config.h"
 #include "fs/mount/internal.h"
 
@@ -23,66 +24,33 @@ metrics_heard(struct mount *m, enum op_code op, enum rc rc)
 
 /* ---- the text ---- */
 
-/* Begins a metric: its values follow, a line each. A counter's name ends in _total. */
-static void
-put_head(struct buffer *to, const char *name, const char *type, const char *help)
-{
-	buffer_printf(to, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
-}
-
-static void
-put_gauge(struct buffer *to, const char *name, uint64_t value, const char *help)
-{
-	put_head(to, name, "gauge", help);
-	buffer_printf(to, "%s %llu\n", name, (unsigned long long)value);
-}
-
-static void
-put_counter(struct buffer *to, const char *name, uint64_t value, const char *help)
-{
-	put_head(to, name, "counter", help);
-	buffer_printf(to, "%s %llu\n", name, (unsigned long long)value);
-}
-
 static void
 put_left(struct buffer *to, const char *name, mono_t now, mono_t end, const char *help)
 {
 	int64_t ms =
 	    mono_before(now, end) && !mono_is_never(end) ? span_to_ms(mono_since(end, now)) : 0;
 
-	put_head(to, name, "gauge", help);
+	exposition_begin(to, name, "gauge", help);
 	buffer_printf(to, "%s %lld.%03lld\n", name, (long long)(ms / 1000), (long long)(ms % 1000));
-}
-
-/* A label's value: backslash, quote and newline are escaped. */
-static void
-put_value(struct buffer *to, const char *text)
-{
-	for (; *text != '\0'; text++) {
-		if (*text == '\\' || *text == '"')
-			buffer_put_u8(to, '\\');
-		if (*text == '\n')
-			buffer_printf(to, "\\n");
-		else
-			buffer_put_u8(to, (uint8_t)*text);
-	}
 }
 
 static void
 put_info(const struct mount *m, const struct client_status *s, struct buffer *to)
 {
-	put_head(to, "lsfs_info", "gauge", "The mounted cell, and the principal of the mount.");
+	exposition_begin(to, "lsfs_info", "gauge",
+	                 "The mounted cell, and the principal of the mount.");
 	buffer_printf(to, "lsfs_info{version=\"%s\",cell=\"", PACKAGE_VERSION);
-	put_value(to, m->config.cell);
+	exposition_label(to, m->config.cell);
 	buffer_printf(to, "\",principal=\"");
-	put_value(to, s->principal);
+	exposition_label(to, s->principal);
 	buffer_printf(to, "\"} 1\n");
 }
 
 static void
 put_state(enum client_state state, struct buffer *to)
 {
-	put_head(to, "lsfs_session_state", "gauge", "1 for the state that the session is in.");
+	exposition_begin(to, "lsfs_session_state", "gauge",
+	                 "1 for the state that the session is in.");
 	for (int s = CLIENT_NEW; s <= CLIENT_CLOSED; s++)
 		buffer_printf(to, "lsfs_session_state{state=\"%s\"} %d\n",
 		              mount_session_state((enum client_state)s), (int)state == s);
@@ -100,20 +68,21 @@ put_session(const struct mount *m, const struct client_status *s, const struct c
 	put_left(to, "lsfs_session_grace_left_seconds", m->now,
 	         s->state == CLIENT_JEOPARDY ? s->grace_end : m->now,
 	         "In jeopardy, the time until the session expires.");
-	put_gauge(to, "lsfs_master_replica", s->master,
-	          "The replica that was the master last; 0: none.");
-	put_gauge(to, "lsfs_epoch", s->epoch, "The epoch of that master.");
-	put_gauge(to, "lsfs_connected", n->connected,
-	          "1 while the session is open on a connection.");
-	put_counter(to, "lsfs_sessions_total", n->sessions, "Sessions that were opened.");
-	put_counter(to, "lsfs_connections_total", n->connections,
-	            "Connections on which a session was opened.");
-	put_counter(to, "lsfs_fail_overs_total", n->fail_overs,
-	            "Times that the session found a master of a later epoch.");
-	put_counter(to, "lsfs_jeopardies_total", n->jeopardies,
-	            "Times that the lease ended before it was renewed.");
-	put_counter(to, "lsfs_datagrams_answered_total", n->datagrams,
-	            "KeepAlives that were answered over UDP, since the connection was late.");
+	exposition_gauge(to, "lsfs_master_replica", s->master,
+	                 "The replica that was the master last; 0: none.");
+	exposition_gauge(to, "lsfs_epoch", s->epoch, "The epoch of that master.");
+	exposition_gauge(to, "lsfs_connected", n->connected,
+	                 "1 while the session is open on a connection.");
+	exposition_counter(to, "lsfs_sessions_total", n->sessions, "Sessions that were opened.");
+	exposition_counter(to, "lsfs_connections_total", n->connections,
+	                   "Connections on which a session was opened.");
+	exposition_counter(to, "lsfs_fail_overs_total", n->fail_overs,
+	                   "Times that the session found a master of a later epoch.");
+	exposition_counter(to, "lsfs_jeopardies_total", n->jeopardies,
+	                   "Times that the lease ended before it was renewed.");
+	exposition_counter(
+	    to, "lsfs_datagrams_answered_total", n->datagrams,
+	    "KeepAlives that were answered over UDP, since the connection was late.");
 }
 
 static void
@@ -122,15 +91,17 @@ put_cache(const struct mount *m, const struct client_status *s, const struct cli
 {
 	put_left(to, "lsfs_cache_leave_left_seconds", m->now, s->leave_end,
 	         "Time until the leave to cache ends; 0: there is none.");
-	put_gauge(to, "lsfs_cached_nodes", n->cached_nodes, "Nodes of which something is cached.");
-	put_gauge(to, "lsfs_cached_bytes", n->cached_bytes, "Memory of the cache.");
-	put_counter(to, "lsfs_cache_hits_total", n->hits,
-	            "Reads that were answered from the cache.");
-	put_counter(to, "lsfs_cache_misses_total", n->misses, "Reads that the cell was asked for.");
-	put_counter(to, "lsfs_cache_invalidations_total", n->invalidations,
-	            "Invalidations that the cell has sent.");
-	put_counter(to, "lsfs_cache_drops_total", n->drops,
-	            "Times that the whole cache was dropped.");
+	exposition_gauge(to, "lsfs_cached_nodes", n->cached_nodes,
+	                 "Nodes of which something is cached.");
+	exposition_gauge(to, "lsfs_cached_bytes", n->cached_bytes, "Memory of the cache.");
+	exposition_counter(to, "lsfs_cache_hits_total", n->hits,
+	                   "Reads that were answered from the cache.");
+	exposition_counter(to, "lsfs_cache_misses_total", n->misses,
+	                   "Reads that the cell was asked for.");
+	exposition_counter(to, "lsfs_cache_invalidations_total", n->invalidations,
+	                   "Invalidations that the cell has sent.");
+	exposition_counter(to, "lsfs_cache_drops_total", n->drops,
+	                   "Times that the whole cache was dropped.");
 }
 
 /* ---- calls and requests ---- */
@@ -151,8 +122,8 @@ put_waiting(const struct mount *m, struct buffer *to)
 	TAILQ_FOREACH(c, &m->calls.all, of_mount)
 		if (!c->answered && c->event.ino != MOUNT_INO_METRICS)
 			waiting[c->event.kind]++;
-	put_head(to, "lsfs_calls_waiting", "gauge",
-	         "Calls of the kernel that are not answered yet.");
+	exposition_begin(to, "lsfs_calls_waiting", "gauge",
+	                 "Calls of the kernel that are not answered yet.");
 	for (size_t kind = 0; kind < MOUNT_INTERRUPT; kind++)
 		if (waiting[kind] > 0)
 			buffer_printf(to, "lsfs_calls_waiting{call=\"%s\"} %llu\n",
@@ -178,14 +149,16 @@ put_handles(const struct mount *m, const struct client_counts *n, struct buffer 
 		streams++;
 		unread += s->lines.len;
 	}
-	put_gauge(to, "lsfs_open_files", open[HANDLE_FILE], "Open files.");
-	put_gauge(to, "lsfs_open_directories", open[HANDLE_DIRECTORY], "Open directories.");
-	put_gauge(to, "lsfs_versions", m->versions.n, "Versions of contents in memory.");
-	put_gauge(to, "lsfs_watched_nodes", n->watches, "Nodes whose events the cell sends.");
-	put_gauge(to, "lsfs_events_pending", pending,
-	          "Open files and directories with an event that they have not seen.");
-	put_gauge(to, "lsfs_event_readers", streams, "Times that .cell/events is open.");
-	put_gauge(to, "lsfs_events_unread_bytes", unread, "Events that wait in .cell/events.");
+	exposition_gauge(to, "lsfs_open_files", open[HANDLE_FILE], "Open files.");
+	exposition_gauge(to, "lsfs_open_directories", open[HANDLE_DIRECTORY], "Open directories.");
+	exposition_gauge(to, "lsfs_versions", m->versions.n, "Versions of contents in memory.");
+	exposition_gauge(to, "lsfs_watched_nodes", n->watches,
+	                 "Nodes whose events the cell sends.");
+	exposition_gauge(to, "lsfs_events_pending", pending,
+	                 "Open files and directories with an event that they have not seen.");
+	exposition_gauge(to, "lsfs_event_readers", streams, "Times that .cell/events is open.");
+	exposition_gauge(to, "lsfs_events_unread_bytes", unread,
+	                 "Events that wait in .cell/events.");
 }
 
 void
@@ -197,10 +170,11 @@ metrics_text(const struct mount *m, struct buffer *to)
 	put_info(m, &s, to);
 	put_session(m, &s, &n, to);
 	put_cache(m, &s, &n, to);
-	put_gauge(to, "lsfs_requests_in_flight", s.in_flight, "Requests that the cell was sent.");
-	put_gauge(to, "lsfs_requests_queued", s.queued, "Requests that are to be sent.");
-	put_head(to, "lsfs_requests_total", "counter",
-	         "Requests that were answered, by the cell or from the cache.");
+	exposition_gauge(to, "lsfs_requests_in_flight", s.in_flight,
+	                 "Requests that the cell was sent.");
+	exposition_gauge(to, "lsfs_requests_queued", s.queued, "Requests that are to be sent.");
+	exposition_begin(to, "lsfs_requests_total", "counter",
+	                 "Requests that were answered, by the cell or from the cache.");
 	for (size_t op = 1; op < METRICS_OPS; op++)
 		for (size_t rc = 0; rc < METRICS_RCS; rc++)
 			if (m->metrics.answers[op][rc] > 0)
@@ -209,7 +183,8 @@ metrics_text(const struct mount *m, struct buffer *to)
 				    "lsfs_requests_total{operation=\"%s\",result=\"%s\"} %llu\n",
 				    wire_op(op)->name, rc_name((enum rc)rc),
 				    (unsigned long long)m->metrics.answers[op][rc]);
-	put_head(to, "lsfs_calls_total", "counter", "Calls of the kernel that were answered.");
+	exposition_begin(to, "lsfs_calls_total", "counter",
+	                 "Calls of the kernel that were answered.");
 	for (size_t kind = 0; kind < MOUNT_INTERRUPT; kind++)
 		for (size_t i = 0; i < CALL_OUTCOMES; i++)
 			if (m->metrics.calls[kind][i] > 0)

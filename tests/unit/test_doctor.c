@@ -4,8 +4,8 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include "cell/view/health.h"
 #include "ctl/doctor.h"
-#include "ctl/health.h"
 #include "tests/unit/unit.h"
 
 static const struct cell_file members = {

@@ -1,5 +1,5 @@
 /* What is wrong with a cell, by what its replicas answered. */
-#include "ctl/health.h"
+#include "cell/view/health.h"
 #include "tests/unit/unit.h"
 
 static struct cell_file cell_file = {

@@ -3,11 +3,11 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include "ctl/findings.h"
-#include "ctl/health.h"
-#include "ctl/output.h"
-#include "ctl/replica_table.h"
+#include "cell/view/findings.h"
+#include "cell/view/health.h"
+#include "cell/view/output.h"
 #include "ctl/lock_list.h"
+#include "ctl/replica_table.h"
 #include "ctl/session_list.h"
 
 static void

@@ -1,8 +1,8 @@
 /* The verdict on a cell and how near its limits are, by what its replicas answered. */
 #include <stdio.h>
 #include <string.h>
-#include "ctl/findings.h"
-#include "ctl/health.h"
+#include "cell/view/findings.h"
+#include "cell/view/health.h"
 #include "ctl/mount_text.h"
 #include "tests/unit/unit.h"
 

@@ -1,18 +1,22 @@
 /* Questions to the replicas of a cell: to all of them at once for their status, to any of them for
  * the members or settings, or to the master for an operation. They are asked as the principal that
  * holds `key`. */
-#ifndef LSFS_CTL_ASK_H
-#define LSFS_CTL_ASK_H
+#ifndef LSFS_VIEW_ASK_H
+#define LSFS_VIEW_ASK_H
 
 #include "cell/config/cell_file.h"
+#include "cell/view/answer.h"
 #include "cell/wire/noise.h"
 #include "cell/wire/types.h"
-#include "ctl/answer.h"
 
 /* Asks each replica of `cell_file` for its status; answers[i] is that of replicas[i]. Returns after
  * ASK_PATIENCE_MS at the latest. False after an error message when no replica could be asked. */
 bool ask_replicas(const struct cell_file *cell_file, const struct noise_pair *key,
                   struct answer answers[LIMIT_REPLICAS]);
+
+/* The same with the key of a replica of this machine, as an operator on its host. */
+bool ask_replicas_on_host(const struct cell_file *cell_file, const struct noise_pair *key,
+                          struct answer answers[LIMIT_REPLICAS]);
 
 /* Replaces the replicas in *cell_file by the cell's members according to the newest list that a
  * replica sends; unchanged when none answers. They are asked at the addresses in the file, or at
@@ -37,6 +41,12 @@ bool ask_master(const struct cell_file *cell_file, const struct noise_pair *key,
 bool ask_master_on_host(const struct cell_file *cell_file, const struct noise_pair *key,
                         const struct message *question, enum message_code code,
                         void (*take)(void *user, const struct message *reply), void *user);
+
+/* The same once, of the only replica in *cell_file, for ASK_PATIENCE_MS. False, without a message:
+ * it does not answer, or is not the master. */
+bool ask_given_master(const struct cell_file *cell_file, const struct noise_pair *key,
+                      const struct message *question, enum message_code code,
+                      void (*take)(void *user, const struct message *reply), void *user);
 
 enum { ASK_PATIENCE_MS = 2000, ASK_MASTER_S = 30 };
 

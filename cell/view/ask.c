@@ -1,291 +1,20 @@
-#include "ctl/ask.h"
+#include "cell/view/ask.h"
 
-#include <signal.h>
-#include <sodium.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 #include "cell/base/must.h"
-#include "cell/sys/clock.h"
-#include "cell/sys/log.h"
 #include "cell/config/member_addresses.h"
 #include "cell/net/srv_lookup.h"
-#include "cell/net/transport.h"
-#include "cell/wire/codec.h"
+#include "cell/sys/clock.h"
+#include "cell/sys/log.h"
+#include "cell/view/asking.h"
 
 enum {
 	MASTER_PATIENCE_MS = 10000, /* the answer may have to wait for a commit */
 	AGAIN_MS = 100,
-	LINGER_MS = 200, /* wait for further answers, when one suffices */
-	SILENCE_S = 5,   /* without an answer of any replica: ask_master gives up */
-	DATAGRAMS = 2,   /* one may be lost */
+	SILENCE_S = 5, /* without an answer of any replica: ask_master gives up */
 };
-
-/* One question to several replicas. */
-struct asking {
-	const struct cell_file *cell_file;
-	const struct message *question;
-	enum message_code code; /* of the answer */
-	int patience_ms;
-	bool one_suffices; /* after a first answer the others have LINGER_MS */
-	bool on_host;      /* the key is that of a replica on this machine */
-	bool datagrams; /* after its answer a replica is sent datagrams, one of which it answers */
-	/* Called with the answer of replicas[i]; true: no further answer is needed. */
-	bool (*take)(struct asking *a, int i, const struct message *m);
-	void *user;
-
-	char why[LIMIT_REPLICAS][160]; /* the reason for no answer; empty: the replica answered */
-	struct transport *transport;
-	uv_loop_t loop;
-	uv_timer_t timer;
-	uint64_t conns[LIMIT_REPLICAS];
-	int open;     /* questions without an answer */
-	bool heard;   /* a replica has answered */
-	bool refused; /* a replica refused us for a reason that a repetition would not change: */
-	int refuser;  /* its index */
-};
-
-/* ---- the end ---- */
-
-static void
-on_net_stopped(void *user)
-{
-	(void)user; /* nothing is left on the loop: uv_run returns */
-}
-
-static void
-finish(struct asking *a)
-{
-	uv_close((uv_handle_t *)&a->timer, NULL);
-	transport_stop(a->transport, on_net_stopped, a);
-}
-
-static void on_timer(uv_timer_t *timer);
-
-/* Once all have answered over TCP, the datagrams have LINGER_MS. */
-static void
-wait_for_datagrams(struct asking *a)
-{
-	const struct answer *answers = a->user;
-
-	for (int i = 0; i < a->cell_file->replicas_n; i++)
-		if (a->conns[i] != 0 && !answers[i].heard)
-			return;
-	must(uv_timer_start(&a->timer, on_timer, LINGER_MS, 0) == 0);
-}
-
-static void
-settled(struct asking *a, int i)
-{
-	a->conns[i] = 0;
-	if (--a->open == 0)
-		finish(a);
-	else if (a->datagrams)
-		wait_for_datagrams(a);
-}
-
-static void
-give_up(struct asking *a, int i, const char *why)
-{
-	snprintf(a->why[i], sizeof a->why[i], "%s", why);
-	settled(a, i);
-}
-
-static void
-on_timer(uv_timer_t *timer)
-{
-	struct asking *a = timer->data;
-
-	for (int i = 0; i < a->cell_file->replicas_n; i++) {
-		if (a->conns[i] == 0)
-			continue;
-		transport_close(a->transport, a->conns[i]);
-		give_up(a, i, "no answer in time");
-	}
-}
-
-/* ---- connections ---- */
-
-/* The index of the connection's replica; negative: its question is answered or given up already. */
-static int
-replica_at(const struct asking *a, uint64_t conn)
-{
-	for (int i = 0; i < a->cell_file->replicas_n; i++)
-		if (a->conns[i] == conn)
-			return i;
-	return -1;
-}
-
-static bool
-on_opened(void *user, uint64_t conn, enum channel_role role, const uint8_t key[NOISE_KEY])
-{
-	struct asking *a = user;
-	struct buffer frame = BUFFER(LIMIT_FRAME);
-
-	(void)role;
-	(void)key; /* the channel has checked that it is the replica's */
-	wire_put_frame(&frame, a->question);
-	must(!frame.failed);
-	transport_send(a->transport, conn, buffer_view(&frame));
-	buffer_free(&frame);
-	return true;
-}
-
-/* Every replica names the master to each new connection. Only a message that names another replica
- * is an answer: the asked one is not the master. */
-static bool
-is_elsewhere(const struct asking *a, int i, const struct message *m)
-{
-	return m->code == MSG_redirect && a->code != MSG_status_reply && a->code != MSG_members &&
-	       a->code != MSG_settings && m->redirect.master != a->cell_file->replicas[i].id;
-}
-
-static void
-on_answer(struct asking *a, int i, const struct message *m)
-{
-	const bool enough = a->take(a, i, m);
-
-	if (a->one_suffices && !a->heard)
-		must(uv_timer_start(&a->timer, on_timer, LINGER_MS, 0) == 0);
-	a->heard = true;
-	settled(a, i);
-	if (enough && a->open > 0)
-		on_timer(&a->timer);
-}
-
-static void
-send_datagrams(const struct asking *a, uint64_t conn)
-{
-	const struct message probe = {.code = MSG_keepalive};
-	struct buffer frame = BUFFER(LIMIT_FRAME);
-
-	wire_put_frame(&frame, &probe);
-	for (int i = 0; i < DATAGRAMS; i++)
-		transport_send_datagram(a->transport, conn, buffer_view(&frame));
-	buffer_free(&frame);
-}
-
-static void
-on_datagram(void *user, uint64_t conn, struct bytes frame)
-{
-	struct asking *a = user;
-	const int i = replica_at(a, conn);
-
-	(void)frame;
-	if (i < 0)
-		return;
-	transport_close(a->transport, conn);
-	((struct answer *)a->user)[i].datagrams = true;
-	settled(a, i);
-}
-
-static void
-on_frame(void *user, uint64_t conn, struct bytes frame)
-{
-	struct asking *a = user;
-	struct message message;
-	bool good = wire_get_frame(frame, &message) == RC_OK;
-	int i = replica_at(a, conn);
-
-	if (i < 0)
-		return;
-	if (good && message.code != a->code && !is_elsewhere(a, i, &message))
-		return; /* a replica may announce other things before its answer */
-	if (good && a->datagrams && message.code == a->code) {
-		a->take(a, i, &message);
-		send_datagrams(a, conn);
-		wait_for_datagrams(a);
-		return;
-	}
-	transport_close(a->transport, conn);
-	if (!good)
-		give_up(a, i, "it speaks another version of the protocol");
-	else if (message.code != a->code)
-		give_up(a, i, "it is no longer the master");
-	else
-		on_answer(a, i, &message);
-}
-
-static void
-on_closed(void *user, uint64_t conn, const char *why)
-{
-	struct asking *a = user;
-	int i = replica_at(a, conn);
-
-	if (i < 0)
-		return;
-	if (why == transport_unknown_key || why == transport_other_cell) {
-		a->refused = true;
-		a->refuser = i;
-	}
-	give_up(a, i, why ? why : "it closed the connection");
-}
-
-static void
-describe_failure(const struct asking *a, int i, char why[256])
-{
-	const struct cell_file_replica *r = &a->cell_file->replicas[i];
-
-	snprintf(why, 256, "replica %d at %.64s: %s", r->id, r->address, a->why[i]);
-}
-
-/* ---- asking ---- */
-
-static int
-start(struct asking *a, const struct noise_pair *key)
-{
-	struct transport_config config = {
-	    .own = key,
-	    .patience = span_ms(ASK_PATIENCE_MS),
-	    .callbacks = {.opened = on_opened, .frame = on_frame, .closed = on_closed, .user = a},
-	};
-	int rc = uv_loop_init(&a->loop);
-
-	if (rc < 0)
-		return rc;
-	if (a->datagrams)
-		config.callbacks.datagram = on_datagram;
-	memcpy(config.cell_id, a->cell_file->id, sizeof config.cell_id);
-	rc = transport_new(&a->transport, &a->loop, &config);
-	if (rc < 0) {
-		must(uv_loop_close(&a->loop) == 0);
-		return rc;
-	}
-	must(uv_timer_init(&a->loop, &a->timer) == 0);
-	a->timer.data = a;
-	must(uv_timer_start(&a->timer, on_timer, (uint64_t)a->patience_ms, 0) == 0);
-	return 0;
-}
-
-static void
-connect_to(struct asking *a, int i)
-{
-	const struct cell_file_replica *r = &a->cell_file->replicas[i];
-
-	a->conns[i] = transport_connect(a->transport, r->address,
-	                                a->on_host ? CHANNEL_HOST : CHANNEL_CLIENT, r->public_key);
-	a->open++;
-}
-
-/* Asks replicas[only] or, when that is negative, all replicas. False after an error message. */
-static bool
-ask(struct asking *a, const struct noise_pair *key, int only)
-{
-	int rc;
-
-	signal(SIGPIPE, SIG_IGN);
-	rc = sodium_init() < 0 ? UV_EIO : start(a, key);
-	if (rc < 0) {
-		log_error("cannot ask the replicas: %s", uv_strerror(rc));
-		return false;
-	}
-	for (int i = 0; i < a->cell_file->replicas_n; i++)
-		if (only < 0 || only == i)
-			connect_to(a, i);
-	uv_run(&a->loop, UV_RUN_DEFAULT);
-	must(uv_loop_close(&a->loop) == 0);
-	return true;
-}
 
 /* ---- the status of replicas ---- */
 
@@ -298,11 +27,12 @@ take_status(struct asking *a, int i, const struct message *m)
 
 static const struct message status_request = {.code = MSG_status_request};
 
-bool
-ask_replicas(const struct cell_file *cell_file, const struct noise_pair *key,
-             struct answer answers[LIMIT_REPLICAS])
+static bool
+ask_status(const struct cell_file *cell_file, const struct noise_pair *key, bool on_host,
+           struct answer answers[LIMIT_REPLICAS])
 {
 	struct asking a = {
+	    .on_host = on_host,
 	    .cell_file = cell_file,
 	    .question = &status_request,
 	    .code = MSG_status_reply,
@@ -313,12 +43,26 @@ ask_replicas(const struct cell_file *cell_file, const struct noise_pair *key,
 	};
 
 	memset(answers, 0, sizeof *answers * LIMIT_REPLICAS);
-	if (!ask(&a, key, -1))
+	if (!asking_run(&a, key, -1))
 		return false;
 	for (int i = 0; i < cell_file->replicas_n; i++)
 		if (!answers[i].heard)
 			snprintf(answers[i].why, sizeof answers[i].why, "%s", a.why[i]);
 	return true;
+}
+
+bool
+ask_replicas(const struct cell_file *cell_file, const struct noise_pair *key,
+             struct answer answers[LIMIT_REPLICAS])
+{
+	return ask_status(cell_file, key, false, answers);
+}
+
+bool
+ask_replicas_on_host(const struct cell_file *cell_file, const struct noise_pair *key,
+                     struct answer answers[LIMIT_REPLICAS])
+{
+	return ask_status(cell_file, key, true, answers);
 }
 
 /* ---- the members ---- */
@@ -376,10 +120,10 @@ ask_members_of(const struct cell_file *cell_file, const struct noise_pair *key,
 	    .user = found,
 	};
 
-	if (!ask(&a, key, -1))
+	if (!asking_run(&a, key, -1))
 		return false;
 	if (a.refused)
-		describe_failure(&a, a.refuser, found->why);
+		asking_failure(&a, a.refuser, found->why);
 	return true;
 }
 
@@ -457,7 +201,7 @@ ask_settings(const struct cell_file *cell_file, const struct noise_pair *key,
 	    .user = &q,
 	};
 
-	return ask(&a, key, -1) && a.heard;
+	return asking_run(&a, key, -1) && a.heard;
 }
 
 /* ---- the master ---- */
@@ -514,14 +258,14 @@ find_master(struct search *s, const struct cell_file *cell_file, const struct no
 	};
 
 	s->master = -1;
-	if (!ask(&a, key, -1))
+	if (!asking_run(&a, key, -1))
 		return false;
 	s->refused = a.refused && !a.heard;
 	if (a.heard) {
 		s->heard = clock_now();
 		snprintf(s->why, sizeof s->why, "no replica is master");
 	} else {
-		describe_failure(&a, a.refuser, s->why);
+		asking_failure(&a, a.refuser, s->why);
 	}
 	return true;
 }
@@ -558,12 +302,13 @@ search(struct search *s, const struct cell_file *cell_file, const struct noise_p
 		    .user = q,
 		};
 
-		if (!find_master(s, cell_file, key) || (s->master >= 0 && !ask(&a, key, s->master)))
+		if (!find_master(s, cell_file, key) ||
+		    (s->master >= 0 && !asking_run(&a, key, s->master)))
 			return false;
 		if (q->answered)
 			return true;
 		if (s->master >= 0)
-			describe_failure(&a, s->master, s->why);
+			asking_failure(&a, s->master, s->why);
 		pause_ms(AGAIN_MS);
 	} while (!is_time_over(s, deadline));
 	log_error("the cell does not answer: %s", s->why);
@@ -590,4 +335,24 @@ ask_master_on_host(const struct cell_file *cell_file, const struct noise_pair *k
 
 	return search(&s, cell_file, key, question, code,
 	              &(struct master_question){.take = take, .user = user});
+}
+
+bool
+ask_given_master(const struct cell_file *cell_file, const struct noise_pair *key,
+                 const struct message *question, enum message_code code,
+                 void (*take)(void *user, const struct message *reply), void *user)
+{
+	struct master_question q = {.take = take, .user = user};
+	struct asking a = {
+	    .cell_file = cell_file,
+	    .question = question,
+	    .code = code,
+	    .on_host = true,
+	    .patience_ms = ASK_PATIENCE_MS,
+	    .take = take_reply,
+	    .user = &q,
+	};
+
+	must(cell_file->replicas_n == 1);
+	return asking_run(&a, key, 0) && q.answered;
 }

@@ -1,6 +1,6 @@
 /* The answers of replicas that were asked for their status. */
-#ifndef LSFS_CTL_ANSWER_H
-#define LSFS_CTL_ANSWER_H
+#ifndef LSFS_VIEW_ANSWER_H
+#define LSFS_VIEW_ANSWER_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,11 +1,11 @@
 /* The health of a cell's replicas, and how near its limits are, as tables or as JSON. */
-#ifndef LSFS_CTL_HEALTH_H
-#define LSFS_CTL_HEALTH_H
+#ifndef LSFS_VIEW_HEALTH_H
+#define LSFS_VIEW_HEALTH_H
 
 #include <jansson.h>
 #include <stdbool.h>
 #include "cell/config/cell_file.h"
-#include "ctl/ask.h"
+#include "cell/view/ask.h"
 
 /* An object made of the replicas' answers, owned by the caller: the master and its usage, each
  * replica, the limits, and the findings about them as `problems`, the worst first. */

@@ -1,4 +1,4 @@
-#include "ctl/output.h"
+#include "cell/view/output.h"
 
 #include <inttypes.h>
 #include <limits.h>

@@ -1,10 +1,10 @@
-#include "ctl/findings.h"
+#include "cell/view/findings.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include "cell/view/output.h"
 #include "cell/wire/condition.h"
-#include "ctl/output.h"
 
 static const struct {
 	const char *name;
@@ -89,12 +89,46 @@ findings_worst(const json_t *findings)
 	return worst;
 }
 
+const char *
+findings_verdict(const json_t *findings)
+{
+	const int worst = findings_worst(findings);
+
+	return worst < SEVERITY_DEGRADED ? "good" : severities[worst];
+}
+
 static const char *
 text_of(const json_t *one, const char *key)
 {
 	const char *text = json_string_value(json_object_get(one, key));
 
 	return text ? text : "?"; /* not UTF-8 */
+}
+
+void
+findings_sentence(const json_t *findings, const char *cell, char *text, size_t size)
+{
+	const int worst = findings_worst(findings);
+	const char *const verb = worst == SEVERITY_DOWN ? "is down" : "works";
+	const json_t *one;
+	size_t i;
+
+	snprintf(text, size, "%s works", cell);
+	json_array_foreach(findings, i, one)
+	{
+		const char *const object = text_of(one, "object");
+
+		if (severity_of(one) < SEVERITY_DEGRADED || severity_of(one) < worst)
+			continue;
+		if (strcmp(object, cell) != 0)
+			snprintf(text, size, "%s %s; %s: %s", cell, verb, object,
+			         text_of(one, "what"));
+		else if (worst == SEVERITY_DOWN)
+			snprintf(text, size, "%s %s", cell, text_of(one, "what"));
+		else
+			snprintf(text, size, "%s %s; %s", cell, verb, text_of(one, "what"));
+		return;
+	}
 }
 
 void

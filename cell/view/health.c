@@ -1,4 +1,4 @@
-#include "ctl/health.h"
+#include "cell/view/health.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -6,9 +6,9 @@
 #include <string.h>
 #include "cell/base/bytes.h"
 #include "cell/sys/clock.h"
+#include "cell/view/findings.h"
+#include "cell/view/output.h"
 #include "cell/wire/condition.h"
-#include "ctl/findings.h"
-#include "ctl/output.h"
 
 enum {
 	NEAR_PERCENT = 90,

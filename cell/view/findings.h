@@ -4,8 +4,8 @@
  *
  * A list of findings is an array of objects with the texts `condition`, `severity`, `object`,
  * `what` and `do`. */
-#ifndef LSFS_CTL_FINDINGS_H
-#define LSFS_CTL_FINDINGS_H
+#ifndef LSFS_VIEW_FINDINGS_H
+#define LSFS_VIEW_FINDINGS_H
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -99,6 +99,10 @@ void finding_add_condition(json_t *findings, const char *object, unsigned condit
 
 /* The worst severity; -1 when there is no finding. */
 int findings_worst(const json_t *findings);
+/* "good", "degraded" or "down": the verdict for monitors. */
+const char *findings_verdict(const json_t *findings);
+/* The same as a sentence about the cell, with the first of the worst findings, in `text`. */
+void findings_sentence(const json_t *findings, const char *cell, char *text, size_t size);
 /* Prints a line for each finding that is at least so severe: PREFIX OBJECT: WHAT, and, if
  * `remedies`, what to do. */
 void findings_print(const json_t *findings, int severity, const char *prefix, bool remedies);

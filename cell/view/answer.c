@@ -1,4 +1,4 @@
-#include "ctl/answer.h"
+#include "cell/view/answer.h"
 
 #include <stdio.h>
 #include <string.h>

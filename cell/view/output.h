@@ -1,6 +1,6 @@
 /* The output of lsctl on stdout: JSON, and for people lines and tables of its values. */
-#ifndef LSFS_CTL_OUTPUT_H
-#define LSFS_CTL_OUTPUT_H
+#ifndef LSFS_VIEW_OUTPUT_H
+#define LSFS_VIEW_OUTPUT_H
 
 #include <jansson.h>
 #include <stdbool.h>

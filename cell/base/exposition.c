@@ -1,0 +1,34 @@
+#include "cell/base/exposition.h"
+
+void
+exposition_begin(struct buffer *to, const char *name, const char *type, const char *help)
+{
+	buffer_printf(to, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
+}
+
+void
+exposition_gauge(struct buffer *to, const char *name, uint64_t value, const char *help)
+{
+	exposition_begin(to, name, "gauge", help);
+	buffer_printf(to, "%s %llu\n", name, (unsigned long long)value);
+}
+
+void
+exposition_counter(struct buffer *to, const char *name, uint64_t value, const char *help)
+{
+	exposition_begin(to, name, "counter", help);
+	buffer_printf(to, "%s %llu\n", name, (unsigned long long)value);
+}
+
+void
+exposition_label(struct buffer *to, const char *text)
+{
+	for (; *text != '\0'; text++) {
+		if (*text == '\\' || *text == '"')
+			buffer_put_u8(to, '\\');
+		if (*text == '\n')
+			buffer_printf(to, "\\n");
+		else
+			buffer_put_u8(to, (uint8_t)*text);
+	}
+}

@@ -1,0 +1,26 @@
+/* What a replica tells over HTTP, to anyone who can connect: `/metrics` for Prometheus, `/healthz`
+ * for load balancers, and `/`, a page about the whole cell for people.
+ *
+ * All of it runs on the loop of the replica, but the questions to the other replicas and the making
+ * of the page from their answers: a thread does that, which knows nothing of the replica. It is
+ * done at most once a second, for all who wait. */
+#ifndef LSFS_PAGE_PAGE_H
+#define LSFS_PAGE_PAGE_H
+
+#include <uv.h>
+#include "cell/server/server.h"
+
+struct page;
+
+/* Begins to answer on the listening socket, which is taken over: 503 while no replica is attached.
+ * `directory`, the replica's, is copied. NULL: it cannot. */
+struct page *page_open(uv_loop_t *loop, int listener, const char *directory);
+/* The replica has been started. */
+void page_attach(struct page *p, struct server *server);
+/* It is about to be stopped, or none is attached. */
+void page_detach(struct page *p);
+/* Ends all connections and frees `p`, to which no replica is attached, once the loop has had some
+ * turns. */
+void page_close(struct page *p);
+
+#endif

@@ -1,0 +1,212 @@
+#include "cell/view/cell_lists.h"
+
+#include <string.h>
+#include "cell/view/output.h"
+#include "cell/wire/codec.h"
+
+/* A list that each answer makes longer. */
+struct listing {
+	json_t *all;
+	uint64_t last; /* id of the last session in it, or node of the last lock */
+	bool more;
+};
+
+static void
+on_sessions(void *user, const struct message *m)
+{
+	struct listing *l = user;
+	struct cursor rest = cursor_of(m->sessions.sessions.packed);
+	struct session_row row;
+	json_t *one;
+
+	l->more = false;
+	while (wire_next_session_row(&rest, &row)) {
+		one = json_object();
+		json_object_set_new(one, "session", json_number(row.session));
+		json_object_set_new(one, "principal",
+		                    json_text(row.principal.data, row.principal.len));
+		json_object_set_new(one, "host", json_text(row.host.data, row.host.len));
+		json_object_set_new(one, "lease_ms",
+		                    row.lasting ? json_null() : json_integer(row.lease_ms));
+		json_object_set_new(one, "lasting", json_boolean(row.lasting));
+		json_object_set_new(one, "locks", json_number(row.locks));
+		json_object_set_new(one, "heard_ms",
+		                    row.heard_ms < 0 ? json_null() : json_integer(row.heard_ms));
+		json_array_append_new(l->all, one);
+		l->more = m->sessions.more != 0;
+		l->last = row.session;
+	}
+}
+
+json_t *
+cell_sessions(const struct asker *to)
+{
+	struct listing l = {.all = json_array(), .more = true};
+	bool ok = true;
+
+	while (ok && l.more) {
+		const struct message question = {
+		    .code = MSG_sessions_request,
+		    .sessions_request = {.after = l.last},
+		};
+
+		ok = to->ask(to->cell_file, to->key, &question, MSG_sessions, on_sessions, &l);
+	}
+	if (ok)
+		return l.all;
+	json_decref(l.all);
+	return NULL;
+}
+
+/* ---- locks ---- */
+
+/* JSON is UTF-8, and paths are bytes: in one that is not UTF-8 they are shown as \xNN. */
+static json_t *
+path_json(struct bytes path)
+{
+	json_t *json = json_stringn((const char *)path.data, path.len);
+	struct buffer text = BUFFER(4 * LIMIT_PATH);
+
+	for (size_t i = 0; json == NULL && i < path.len; i++) {
+		if (path.data[i] < 0x80)
+			buffer_put_u8(&text, path.data[i]);
+		else
+			buffer_printf(&text, "\\x%02x", path.data[i]);
+	}
+	if (json == NULL)
+		json = json_stringn((const char *)text.data, text.len);
+	buffer_free(&text);
+	return json;
+}
+
+json_t *
+lock_json(json_t *locks, struct bytes path)
+{
+	json_t *lock = json_object();
+
+	json_object_set_new(lock, "path", path_json(path));
+	json_object_set_new(lock, "lock", json_null());
+	json_object_set_new(lock, "holders", json_array());
+	json_object_set_new(lock, "waiters", json_array());
+	json_array_append_new(locks, lock);
+	return lock;
+}
+
+void
+lock_json_state(json_t *lock, const char *state, int64_t delay_left_s)
+{
+	json_object_set_new(lock, "lock", json_string(state));
+	if (!strcmp(state, "delayed"))
+		json_object_set_new(lock, "delay_left", json_integer(delay_left_s));
+}
+
+void
+lock_json_party(json_t *lock, const char *list, const struct party *p)
+{
+	json_t *one = json_object(), *pid = p->pid ? json_integer(p->pid) : json_null();
+
+	json_object_set_new(one, "session", json_number(p->session));
+	json_object_set_new(one, "principal",
+	                    json_stringn((const char *)p->principal.data, p->principal.len));
+	json_object_set_new(one, "host", json_stringn((const char *)p->host.data, p->host.len));
+	json_object_set_new(one, "pid", pid);
+	json_object_set_new(one, "mode", json_string(p->mode));
+	json_object_set_new(one, "seconds", json_integer(p->seconds));
+	if (p->slot >= 0)
+		json_object_set_new(one, "slot", json_integer(p->slot));
+	json_array_append_new(json_object_get(lock, list), one);
+}
+
+static const char *
+state_name(uint8_t state)
+{
+	static const char *const names[] = {
+	    [LOCK_STATE_FREE] = "free",
+	    [LOCK_STATE_SHARED] = "shared",
+	    [LOCK_STATE_EXCLUSIVE] = "exclusive",
+	    [LOCK_STATE_DELAYED] = "delayed",
+	};
+
+	return state < sizeof names / sizeof names[0] ? names[state] : "free";
+}
+
+static void
+add_waiter(json_t *lock, const char *list, const struct lock_waiter *w, int64_t slot,
+           int64_t now_ns)
+{
+	const struct party p = {
+	    .session = w->session,
+	    .principal = w->principal,
+	    .host = w->host,
+	    .mode = w->mode == LOCK_SHARED ? "shared" : "exclusive",
+	    .pid = w->pid,
+	    .slot = slot,
+	    .seconds = now_ns > w->since_ns ? (now_ns - w->since_ns) / 1000000000 : 0,
+	};
+
+	lock_json_party(lock, list, &p);
+}
+
+static void
+add_queue(json_t *locks, const struct result_queue *q)
+{
+	struct cursor holders = cursor_of(q->holders.packed);
+	struct cursor waiters = cursor_of(q->waiters.packed);
+	json_t *lock = lock_json(locks, q->path);
+	struct lock_holder h;
+	struct lock_waiter w;
+
+	lock_json_state(lock, state_name(q->state), q->delay_left_s);
+	while (wire_next_lock_holder(&holders, &h)) {
+		w = (struct lock_waiter){
+		    .session = h.session,
+		    .mode = h.mode,
+		    .since_ns = h.since_ns,
+		    .pid = h.pid,
+		    .host = h.host,
+		    .principal = h.principal,
+		};
+		add_waiter(lock, "holders", &w, h.slot, q->now_ns);
+	}
+	while (wire_next_lock_waiter(&waiters, &w))
+		add_waiter(lock, "waiters", &w, -1, q->now_ns);
+}
+
+static void
+on_locks(void *user, const struct message *m)
+{
+	struct listing *l = user;
+	struct cursor rest = cursor_of(m->locks.locks.packed);
+	struct result result;
+	struct lock_row row;
+
+	l->more = false;
+	while (wire_next_lock_row(&rest, &row)) {
+		if (wire_get_result(RESULT_queue, row.queue, &result) != RC_OK)
+			continue;
+		if (result.queue.path.len > 0)
+			add_queue(l->all, &result.queue);
+		l->more = m->locks.more != 0;
+		l->last = result.queue.node;
+	}
+}
+
+json_t *
+cell_locks(const struct asker *to)
+{
+	struct listing l = {.all = json_array(), .more = true};
+	bool ok = true;
+
+	while (ok && l.more) {
+		const struct message question = {
+		    .code = MSG_locks_request,
+		    .locks_request = {.after = l.last},
+		};
+
+		ok = to->ask(to->cell_file, to->key, &question, MSG_locks, on_locks, &l);
+	}
+	if (ok)
+		return l.all;
+	json_decref(l.all);
+	return NULL;
+}

@@ -1,0 +1,42 @@
+/* The locks and sessions of a cell as JSON arrays, as its master tells them. */
+#ifndef LSFS_VIEW_CELL_LISTS_H
+#define LSFS_VIEW_CELL_LISTS_H
+
+#include <jansson.h>
+#include "cell/view/ask.h"
+
+/* A way to ask the master: ask_master or one like it. */
+struct asker {
+	bool (*ask)(const struct cell_file *cell_file, const struct noise_pair *key,
+	            const struct message *question, enum message_code code,
+	            void (*take)(void *user, const struct message *reply), void *user);
+	const struct cell_file *cell_file;
+	const struct noise_pair *key;
+};
+
+/* All sessions; the caller owns the array. NULL: there is no answer. */
+json_t *cell_sessions(const struct asker *to);
+/* All locks that are held, delayed or awaited, with holders and waiters; the caller owns the array.
+ * NULL: there is no answer. */
+json_t *cell_locks(const struct asker *to);
+
+/* ---- the objects of the latter, also for others who know of locks ---- */
+
+/* Somebody who holds a lock, or waits for it. */
+struct party {
+	uint64_t session;
+	struct bytes principal, host;
+	const char *mode;
+	uint32_t pid; /* 0: unknown */
+	int64_t seconds;
+	int64_t slot; /* of a holder of a counting lock; else -1 */
+};
+
+/* Appends a lock without state, holders or waiters, and returns it. */
+json_t *lock_json(json_t *locks, struct bytes path);
+/* Sets its state: free, shared, exclusive, or delayed for so many seconds more. */
+void lock_json_state(json_t *lock, const char *state, int64_t delay_left_s);
+/* Appends somebody to its `holders` or `waiters`. */
+void lock_json_party(json_t *lock, const char *list, const struct party *p);
+
+#endif
