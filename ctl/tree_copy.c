@@ -1,0 +1,390 @@
+#include "ctl/tree_copy.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+#include "cell/base/bytes.h"
+#include "cell/base/limit.h"
+#include "cell/base/memory.h"
+#include "cell/sys/log.h"
+
+enum { WORKERS = 16, ATTRIBUTE = LIMIT_NAME + 1 };
+
+#define BESIDE ".mirror.new"
+
+/* ---- failures ---- */
+
+/* Notes it: everything ends when a cell can't be reached, or has no such root any more, else only
+ * this node is left. */
+static void
+failed(struct tree_copy *t, const char *root, const char *path, int error)
+{
+	/* Something came between: the event of that makes the node equal. */
+	const bool overtaken = error == ENOENT || error == ESTALE || error == ENOTDIR ||
+	                       error == EEXIST || error == EISDIR;
+	int none = 0;
+
+	if (error == EIO || error == ENOTCONN || error == ENODEV || error == ECONNABORTED ||
+	    error == EMFILE || error == ENFILE || error == ENOMEM || strcmp(path, ".") == 0) {
+		atomic_compare_exchange_strong(&t->broken, &none, error);
+		return;
+	}
+	t->refused++;
+	if (!t->quiet && !overtaken)
+		log_warn("%s/%s: %s", root, path, strerror(error));
+}
+
+/* ---- names ---- */
+
+struct names {
+	char **list;
+	size_t n, room;
+};
+
+static void
+names_free(struct names *names)
+{
+	for (size_t i = 0; i < names->n; i++)
+		free(names->list[i]);
+	free(names->list);
+	*names = (struct names){0};
+}
+
+static int
+compare(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static bool
+is_left_alone(const struct tree_copy *t, const char *path, const char *name)
+{
+	return strcmp(path, ".") == 0 &&
+	       (strncmp(name, ".mirror", strlen(".mirror")) == 0 ||
+	        (strcmp(name, "acl") == 0 && (t->roots[0] || t->roots[1])));
+}
+
+/* 0 or an error. A listing is one version of the directory. */
+static int
+list(const struct tree_copy *t, int root, const char *path, struct names *names)
+{
+	const int fd = openat(root, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	const struct dirent *e;
+	int error;
+
+	if (d == NULL)
+		return errno;
+	for (errno = 0; (e = readdir(d)) != NULL; errno = 0) {
+		if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0 ||
+		    is_left_alone(t, path, e->d_name))
+			continue;
+		ARRAY_ROOM(names->list, names->n, names->room);
+		names->list[names->n++] = bytes_to_text(bytes_of(e->d_name));
+	}
+	error = errno;
+	closedir(d);
+	if (names->n > 0)
+		qsort(names->list, names->n, sizeof *names->list, compare);
+	return error;
+}
+
+static void
+join(char to[PATH_MAX], const char *path, const char *name)
+{
+	if (strcmp(path, ".") == 0)
+		snprintf(to, PATH_MAX, "%s", name);
+	else
+		snprintf(to, PATH_MAX, "%s/%s", path, name);
+}
+
+/* ---- attributes ---- */
+
+/* Empty: there is none. */
+static void
+attribute(int root, const char *path, const char *name, char value[ATTRIBUTE])
+{
+	char at[PATH_MAX + 32];
+	ssize_t n;
+
+	snprintf(at, sizeof at, "/proc/self/fd/%d/%s", root, path);
+	n = getxattr(at, name, value, ATTRIBUTE - 1);
+	value[n < 0 ? 0 : n] = '\0';
+}
+
+/* Gives a target node the ACL names of the source's, those that its cell has. */
+static void
+copy_acls(struct tree_copy *t, const char *path, const char *made)
+{
+	static const char *const names[] = {"user.ls.acl.read", "user.ls.acl.write",
+	                                    "user.ls.acl.change"};
+	char wanted[ATTRIBUTE], has[ATTRIBUTE], at[PATH_MAX + ATTRIBUTE];
+
+	for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+		attribute(t->from, path, names[i], wanted);
+		attribute(t->to, made, names[i], has);
+		if (wanted[0] == '\0' || strcmp(wanted, has) == 0)
+			continue;
+		snprintf(at, sizeof at, "%s/%s", t->acl, wanted);
+		if (access(at, F_OK) < 0)
+			continue;
+		snprintf(at, sizeof at, "/proc/self/fd/%d/%s", t->to, made);
+		if (setxattr(at, names[i], wanted, strlen(wanted), 0) < 0)
+			failed(t, t->to_name, path, errno);
+	}
+}
+
+/* ---- nodes ---- */
+
+enum kind { NONE, FILE_NODE, DIRECTORY_NODE, EPHEMERAL_NODE };
+
+/* False: it could not be learned. */
+static bool
+look(struct tree_copy *t, int root, const char *path, enum kind *kind, off_t *size)
+{
+	struct stat st;
+
+	*kind = NONE;
+	*size = 0;
+	if (fstatat(root, path, &st, AT_SYMLINK_NOFOLLOW) == 0) {
+		*size = st.st_size;
+		*kind = st.st_mode & S_ISVTX  ? EPHEMERAL_NODE
+		        : S_ISDIR(st.st_mode) ? DIRECTORY_NODE
+		                              : FILE_NODE;
+		return true;
+	}
+	if (errno == ENOENT || errno == ENOTDIR)
+		return true;
+	failed(t, root == t->from ? t->from_name : t->to_name, path, errno);
+	return false;
+}
+
+/* Deletes the target's node. */
+static void delete (struct tree_copy *t, const char *path)
+{
+	struct names names = {0};
+	char child[PATH_MAX];
+	enum kind kind;
+	off_t size;
+	int error = 0;
+
+	if (!look(t, t->to, path, &kind, &size) || kind == NONE || kind == EPHEMERAL_NODE)
+		return;
+	if (kind == DIRECTORY_NODE)
+		error = list(t, t->to, path, &names);
+	for (size_t i = 0; i < names.n && t->broken == 0; i++) {
+		join(child, path, names.list[i]);
+		delete (t, child);
+	}
+	names_free(&names);
+	if (t->broken != 0)
+		return;
+	if (error == 0 && unlinkat(t->to, path, kind == DIRECTORY_NODE ? AT_REMOVEDIR : 0) < 0)
+		error = errno;
+	if (error == 0)
+		t->deleted++;
+	else if (error != ENOENT)
+		failed(t, t->to_name, path, error);
+}
+
+/* 0 or an error. They are committed whole, by close. */
+static int
+write_all(const struct tree_copy *t, const char *path, int flags, const char *data, size_t len)
+{
+	const int fd =
+	    openat(t->to, path, O_WRONLY | O_TRUNC | O_NOFOLLOW | O_CLOEXEC | flags, 0666);
+	int error = 0;
+	ssize_t n;
+
+	if (fd < 0)
+		return errno;
+	for (size_t at = 0; at < len && error == 0; at += (size_t)n)
+		if ((n = write(fd, data + at, len - at)) < 0)
+			error = errno;
+	if (close(fd) < 0 && error == 0)
+		error = errno;
+	return error;
+}
+
+static void
+copy_contents(struct tree_copy *t, const char *path, bool exists, int worker)
+{
+	char *const data = memory_zero(1, LIMIT_CONTENTS + 1), beside[32];
+	const int fd = openat(t->from, path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	ssize_t n = -1, len = 0;
+	int error = 0;
+
+	/* A file that is read to its end is of one version. */
+	while (fd >= 0 && (n = read(fd, data + len, (size_t)(LIMIT_CONTENTS + 1 - len))) > 0)
+		len += n;
+	if (n < 0)
+		len = -errno;
+	if (fd >= 0)
+		close(fd);
+	snprintf(beside, sizeof beside, BESIDE ".%d", worker);
+	if (len < 0) {
+		failed(t, t->from_name, path, (int)-len);
+	} else if (exists) {
+		error = write_all(t, path, 0, data, (size_t)len);
+	} else {
+		error = write_all(t, beside, O_CREAT, data, (size_t)len);
+		if (error == 0) {
+			copy_acls(t, path, beside);
+			if (renameat(t->to, beside, t->to, path) < 0)
+				error = errno;
+		}
+	}
+	free(data);
+	if (error != 0)
+		failed(t, t->to_name, path, error);
+	else if (len >= 0)
+		t->copied++;
+}
+
+/* Makes a node equal, but not what is in a directory. */
+static void
+copy_node(struct tree_copy *t, const char *path, int worker)
+{
+	char ours[ATTRIBUTE], theirs[ATTRIBUTE];
+	enum kind from, to;
+	off_t from_size, to_size;
+
+	if (!look(t, t->from, path, &from, &from_size) || !look(t, t->to, path, &to, &to_size))
+		return;
+	if (from == EPHEMERAL_NODE)
+		from = NONE;
+	if (to == EPHEMERAL_NODE) {
+		if (from != NONE)
+			failed(t, t->to_name, path, EBUSY);
+		return;
+	}
+	if (to != NONE && from != to) {
+		delete (t, path);
+		to = NONE;
+	}
+	if (from == NONE || t->broken != 0)
+		return;
+
+	if (from == DIRECTORY_NODE && to == NONE) {
+		if (mkdirat(t->to, path, 0777) < 0) {
+			failed(t, t->to_name, path, errno);
+			return;
+		}
+		t->copied++;
+	}
+	if (from == FILE_NODE) {
+		attribute(t->from, path, "user.ls.checksum", theirs);
+		attribute(t->to, path, "user.ls.checksum", ours);
+		if (to == NONE || from_size != to_size || theirs[0] == '\0' ||
+		    strcmp(ours, theirs) != 0)
+			copy_contents(t, path, to == FILE_NODE, worker);
+	}
+	if (to != NONE || from == DIRECTORY_NODE)
+		copy_acls(t, path, path);
+}
+
+/* ---- directories ---- */
+
+/* The names of a directory, taken one after the other by workers: so the way to the cells is not
+ * waited for by each alone. */
+struct job {
+	struct tree_copy *t;
+	const char *path;
+	const struct names *names;
+	atomic_size_t next;
+	atomic_int workers;
+};
+
+static void *
+work(void *user)
+{
+	struct job *j = user;
+	const int worker = j->workers++;
+	char path[PATH_MAX];
+	size_t i;
+
+	while ((i = j->next++) < j->names->n && j->t->broken == 0) {
+		join(path, j->path, j->names->list[i]);
+		copy_node(j->t, path, worker);
+	}
+	return NULL;
+}
+
+bool
+tree_copy_directory(struct tree_copy *t, const char *path)
+{
+	const int fd = openat(t->from, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	struct names from = {0}, to = {0};
+	struct job job = {.t = t, .path = path, .names = &from};
+	pthread_t threads[WORKERS - 1];
+	char child[PATH_MAX];
+	enum kind kind;
+	size_t n = 0;
+	off_t size;
+	int error;
+
+	if (fd < 0) {
+		failed(t, t->from_name, path, errno);
+		return t->broken == 0;
+	}
+	t->entered(t->user, path, fd);
+	if ((error = list(t, t->from, path, &from)) != 0)
+		failed(t, t->from_name, path, error);
+	else if ((error = list(t, t->to, path, &to)) != 0)
+		failed(t, t->to_name, path, error);
+	if (error == 0) {
+		for (size_t i = 0; i < to.n && t->broken == 0; i++) {
+			if (from.n > 0 &&
+			    bsearch(&to.list[i], from.list, from.n, sizeof *from.list, compare))
+				continue;
+			join(child, path, to.list[i]);
+			copy_node(t, child, 0);
+		}
+		while (n < WORKERS - 1 && n + 1 < from.n / 2 &&
+		       pthread_create(&threads[n], NULL, work, &job) == 0)
+			n++;
+		work(&job);
+		while (n > 0)
+			pthread_join(threads[--n], NULL);
+		for (size_t i = 0; i < from.n && t->broken == 0; i++) {
+			join(child, path, from.list[i]);
+			if (look(t, t->from, child, &kind, &size) && kind == DIRECTORY_NODE)
+				tree_copy_directory(t, child);
+		}
+	}
+	names_free(&from);
+	names_free(&to);
+	return t->broken == 0;
+}
+
+bool
+tree_copy_node(struct tree_copy *t, const char *path)
+{
+	enum kind kind;
+	off_t size;
+
+	if (strchr(path, '/') == NULL && is_left_alone(t, ".", path))
+		return true;
+	copy_node(t, path, 0);
+	if (t->broken == 0 && look(t, t->from, path, &kind, &size) && kind == DIRECTORY_NODE)
+		tree_copy_directory(t, path);
+	return t->broken == 0;
+}
+
+void
+tree_copy_clean(struct tree_copy *t)
+{
+	char beside[32];
+
+	for (int i = 0; i < WORKERS; i++) {
+		snprintf(beside, sizeof beside, BESIDE ".%d", i);
+		unlinkat(t->to, beside, 0);
+	}
+}

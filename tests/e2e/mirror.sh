@@ -1,0 +1,233 @@
+#!/bin/bash
+# lsctl mirror: a directory of one cell in another, whatever happens to the cells and the processes.
+. "$(dirname "$0")/lib.sh"
+
+n=$work/mnt2
+mkdir "$n"
+from=$m/tree
+to=$n/copy
+
+start_second() { limit 20 "$LSFS" --standalone "$work/data2" "$n"; }
+# mirror NAME: in the background; its messages are in $work/NAME.
+mirror() { "$LSCTL" mirror "$from" "$to" 2>> "$work/$1" & }
+# end_mirror PID [SIGNAL]
+end_mirror() { kill -"${2:-TERM}" "$1"; wait "$1" || :; }
+# The worker that copies, under the lock.
+worker() { pgrep -f -- "mirror --under-lock $from" | head -n 1; }
+
+# All that is mirrored: kinds, names, contents, ACL names.
+tell() {
+	(cd "$1" && find . -mindepth 1 ! -path './.mirror*' ! -perm -1000 -printf '%y %P\n' | sort
+	find . -type f ! -path './.mirror*' ! -perm -1000 -print0 | sort -z | xargs -0r sha256sum)
+}
+is_level() { [ "$(tell "$from" 2> "$work/errors")" = "$(tell "$to" 2>> "$work/errors")" ]; }
+level() { wait_until "it is level" is_level || not_level; }
+not_level() {
+	diff <(tell "$from") <(tell "$to") | head -5
+	return 1
+}
+# lose MOUNTPOINT: its daemon is killed. lsctl has files open there, so it is not just unmounted.
+lose() {
+	local pid
+	pid=$(daemon_of "$1")
+	kill -9 "$pid"
+	wait_until "it has ended" gone "$pid"
+	umount -l "$1"
+}
+
+case_set_up() {
+	start
+	start_second
+	mkdir "$from" "$to"
+	mkdir -p "$from/a/b" "$from/empty"
+	echo one > "$from/a/one"
+	echo two > "$from/a/b/two"
+	head -c 262144 /dev/urandom > "$from/large"
+	: > "$from/nothing"
+	touch "$to/foreign"
+	mkdir -p "$to/a/old/older"
+	echo x > "$to/a/old/older/x"
+	mirror first
+	echo $! > "$work/pid"
+	level
+	grep -q "level with $from" "$work/first"
+	[ ! -e "$to/foreign" ] && [ ! -e "$to/a/old" ]
+}
+
+case_changes() {
+	local i
+	echo three > "$from/a/one"
+	mkdir "$from/a/new"
+	echo x > "$from/a/new/x"
+	rm "$from/nothing"
+	mv "$from/large" "$from/a/renamed"
+	level
+	is "$(cat "$to/a/new/x")" x
+	# A directory that is deleted and made anew, and one that becomes a file.
+	rm -r "$from/a/b"
+	mkdir "$from/a/b"
+	echo again > "$from/a/b/again"
+	rmdir "$from/empty"
+	echo file > "$from/empty"
+	level
+	for i in 1 2 3; do
+		rm -r "$from/a/b"
+		mkdir -p "$from/a/b/c"
+		echo $i > "$from/a/b/c/f"
+	done
+	level
+	touch "$from/"$'odd \xff name' "$from/\"quoted\\"
+	level
+	rm "$from/"$'odd \xff name'
+	level
+}
+
+# A reader sees whole versions, and none after a newer one.
+case_versions() {
+	limit 30 python3 - "$from/versions" "$to/versions" <<- 'EOP'
+		import sys, threading, time
+		source, copy = sys.argv[1:]
+		def text(i): return f"{i}\n" * 5000
+		open(source, "w").write(text(0))
+		deadline = time.monotonic() + 10
+		while True: # the source's was empty at first
+		    try:
+		        if open(copy).read(): break
+		    except FileNotFoundError: pass
+		    assert time.monotonic() < deadline
+		done = False
+		def write():
+		    global done
+		    for i in range(1, 150):
+		        with open(source, "w") as f: f.write(text(i))
+		        time.sleep(0.01)
+		    done = True
+		t = threading.Thread(target=write)
+		t.start()
+		last = -1
+		seen = set()
+		deadline = time.monotonic() + 20
+		while last < 149:
+		    lines = open(copy).read().splitlines()
+		    assert len(lines) == 5000 and len(set(lines)) == 1, (len(lines), set(lines))
+		    assert int(lines[0]) >= last, (lines[0], last)
+		    last = int(lines[0])
+		    seen.add(last)
+		    assert time.monotonic() < deadline, last
+		t.join()
+		assert len(seen) > 5, seen
+	EOP
+}
+
+case_names_of_acls() {
+	echo '*' > "$m/acl/both"
+	echo '*' > "$n/acl/both"
+	echo '*' > "$m/acl/here"
+	touch "$from/guarded" "$from/inherits"
+	setfattr -n user.ls.acl.read -v both "$from/guarded"
+	setfattr -n user.ls.acl.write -v here "$from/inherits"
+	is_given() { [ "$(attribute acl.read "$to/guarded")" = both ]; }
+	wait_until "the name is there" is_given
+	is "$(attribute acl.write "$to/inherits")" everyone
+	setfattr -n user.ls.acl.read -v everyone "$from/guarded"
+	is_taken() { [ "$(attribute acl.read "$to/guarded")" = everyone ]; }
+	wait_until "the name is there" is_taken
+}
+
+# They are not mirrored, and those of the destination are left alone.
+case_locks_and_ephemeral_files() {
+	python3 - "$from/alive" "$to/theirs" "$work/go" <<- 'EOP' &
+		import os, stat, sys, time
+		mode = 0o666 | stat.S_ISVTX
+		fds = [os.open(path, os.O_CREAT | os.O_RDWR, mode) for path in sys.argv[1:3]]
+		while not os.path.exists(sys.argv[3]): time.sleep(0.05)
+	EOP
+	wait_until "they are there" test -e "$to/theirs"
+	echo x > "$from/after"
+	level
+	[ ! -e "$to/alive" ] && [ -e "$to/theirs" ]
+	touch "$work/go"
+	wait $!
+	flock "$from/after" sleep 2 &
+	echo y > "$from/other"
+	level
+	is "$(attribute lock "$to/after")" free
+	wait $!
+}
+
+case_thousands_of_files_and_a_killed_worker() {
+	local i victim
+	mkdir "$from/many"
+	(cd "$from/many" && for i in $(seq 2000); do echo "$i" > "f$i"; done)
+	end_mirror "$(cat "$work/pid")" KILL
+	wait_until "its worker has ended" eval '[ -z "$(worker)" ]'
+	(cd "$from/many" && for i in $(seq 1 7 2000); do rm "f$i"; done && echo new > f2)
+	mirror second
+	echo $! > "$work/pid"
+	for i in 1 2 3; do
+		wait_until "a worker runs" eval '[ -n "$(worker)" ]'
+		echo $i > "$from/many/f2"
+		victim=$(worker)
+		kill -9 "$victim"
+		wait_until "it has ended" gone "$victim"
+	done
+	patience=60 level
+	is "$(find "$to" -name '.mirror.new*' | wc -l)" 0
+}
+
+# One of them copies; when it ends, the other.
+case_two_at_once() {
+	local other
+	mirror third
+	other=$!
+	echo a > "$from/two"
+	level
+	is "$(pgrep -cf -- "mirror --under-lock $from")" 1
+	end_mirror "$(cat "$work/pid")"
+	echo b > "$from/two"
+	level
+	is "$(pgrep -cf -- "mirror --under-lock $from")" 1
+	grep -q "level with" "$work/third"
+	echo $other > "$work/pid"
+}
+
+# A source that is away is not an empty one.
+case_source_away() {
+	local before
+	before=$(tell "$to")
+	lose "$m"
+	echo bare > "$m/bare"
+	mkdir "$m/tree"
+	pause_s 3
+	is "$(tell "$to")" "$before"
+	rm -r "$m/tree" "$m/bare"
+	start
+	echo back > "$from/back"
+	level
+	rm "$from/many/f3"
+	level
+	is "$(grep -c "tries again" "$work/third")" 1
+}
+
+case_destination_away() {
+	lose "$n"
+	echo c > "$from/two"
+	pause_s 2
+	is "$(find "$n" | wc -l)" 1
+	start_second
+	patience=60 level
+}
+
+case_the_end() {
+	local pid
+	pid=$(cat "$work/pid")
+	kill "$pid"
+	wait_until "it has ended" gone "$pid"
+	wait_until "its worker, too" eval '[ -z "$(worker)" ]'
+	one_line 1 "No such file" "$LSCTL" mirror "$m/none" "$to"
+	one_line 1 "not in a mounted cell" "$LSCTL" mirror "$work" "$to"
+	one_line 1 "one lies in the other" "$LSCTL" mirror "$from" "$from/a"
+	exits 2 "$LSCTL" mirror "$from" 2> "$work/out"
+}
+
+run_cases
