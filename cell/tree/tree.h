@@ -143,9 +143,8 @@ struct tree_outcome {
  *   never had one, with the session that created it. make_ephemeral (RC_ISDIR for a directory)
  *   makes the session an opener, and no other one: the tree does not know who has a permanent file
  *   open. It is RC_BUSY for a permanent ACL file: all that it grants would go with its last close.
-open_ephemeral of a permanent node
- *   only answers with its attributes; close_ephemeral ends the open of that number, wherever
- *   renames have brought the file since, and is always RC_OK.
+ *   open_ephemeral of a permanent node only answers with its attributes; close_ephemeral ends the
+ *   open of that number, wherever renames have brought the file since, and is always RC_OK.
  * - The content generation of a file starts at 1 and grows by one with each set_contents, append,
  *   rename onto it; a directory's is 0. mtime = max(stamp, mtime + 1 ns), or the stamp
  *   if mtime is more than a day ahead of it; for a rename onto an existing file the source's, or 1
