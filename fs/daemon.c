@@ -96,6 +96,7 @@ leave_terminal(bool debug)
 void
 daemon_leave(struct daemon *daemon)
 {
+	log_as(LOG_SERVICE);
 	if (daemon->ready < 0)
 		return;
 	leave_terminal(daemon->debug);

@@ -442,8 +442,10 @@ start(struct lsfs *l)
 		return false;
 	if (!confinement_before_mount(why, sizeof why))
 		log_error("%s: can't be confined: %s", l->mountpoint.path, why);
-	else if (source_open(&l->source, l->options, on_host_failed, l) && start_loop(l))
+	else if (source_open(&l->source, l->options, on_host_failed, l) && start_loop(l)) {
+		log_about(l->source.cell_file.name, 0);
 		return true;
+	}
 	device_fini(&l->device);
 	return false;
 }

@@ -209,7 +209,7 @@ helper_option(struct options *o, int letter)
 	}
 }
 
-enum { OPT_STANDALONE = 256, OPT_CELL };
+enum { OPT_STANDALONE = 256, OPT_CELL, OPT_LOG };
 
 static bool
 one_option(struct options *o, int letter)
@@ -236,6 +236,12 @@ one_option(struct options *o, int letter)
 		return true;
 	case OPT_CELL:
 		return cell_option(o, optarg);
+	case OPT_LOG:
+		if (strcmp(optarg, "json") == 0)
+			log_as(LOG_JSON);
+		else
+			log_error("--log: '%s' is not json", optarg);
+		return strcmp(optarg, "json") == 0;
 	default: /* getopt has printed the error */
 		return false;
 	}
@@ -282,6 +288,7 @@ options_parse(struct options *o, int argc, char **argv)
 	    {"options", required_argument, NULL, 'o'},
 	    {"standalone", no_argument, NULL, OPT_STANDALONE},
 	    {"cell", required_argument, NULL, OPT_CELL},
+	    {"log", required_argument, NULL, OPT_LOG},
 	    {"help", no_argument, NULL, 'h'},
 	    {"version", no_argument, NULL, 'V'},
 	    {NULL, 0, NULL, 0},
@@ -323,6 +330,7 @@ options_help(void)
 	     "  --cell NAME       the standalone cell's name at its first start (default: local)\n"
 	     "  -f, --foreground  stay in the foreground and log to stderr\n"
 	     "  -d, --debug       log every call and every decision about it\n"
+	     "      --log=json    log JSON objects, one a line\n"
 	     "  -o, --options OPTIONS\n"
 	     "                    comma separated:\n"
 	     "      key=FILE            the key of the principal to act as\n"

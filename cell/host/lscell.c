@@ -181,6 +181,7 @@ run(const char *directory, int listener)
 
 	if (!confine(directory))
 		return EXIT_FAILED;
+	log_as(LOG_SERVICE);
 	must(uv_loop_init(&l.loop) == 0);
 
 	signal(SIGPIPE, SIG_IGN);
@@ -210,6 +211,7 @@ help(void)
 	     "until SIGTERM or SIGINT. Logs to stderr.\n"
 	     "\n"
 	     "  -d, --debug         log the verdicts of the protocol, too\n"
+	     "      --log=json      log JSON objects, one a line\n"
 	     "      --http ADDRESS  serve a page about the cell, /metrics and /healthz to anyone "
 	     "who\n"
 	     "                      can connect: PORT of 127.0.0.1, or HOST:PORT\n"
@@ -221,11 +223,9 @@ int
 main(int argc, char **argv)
 {
 	static const struct option longs[] = {
-	    {"debug", no_argument, NULL, 'd'},
-	    {"help", no_argument, NULL, 'h'},
-	    {"http", required_argument, NULL, 'p'},
-	    {"version", no_argument, NULL, 'V'},
-	    {NULL, 0, NULL, 0},
+	    {"debug", no_argument, NULL, 'd'},      {"help", no_argument, NULL, 'h'},
+	    {"http", required_argument, NULL, 'p'}, {"log", required_argument, NULL, 'l'},
+	    {"version", no_argument, NULL, 'V'},    {NULL, 0, NULL, 0},
 	};
 	static char name[] = "lscell";
 	const char *http = NULL;
@@ -248,6 +248,13 @@ main(int argc, char **argv)
 			return process_end_output(0);
 		case 'p':
 			http = optarg;
+			break;
+		case 'l':
+			if (strcmp(optarg, "json") != 0) {
+				log_error("--log: '%s' is not json", optarg);
+				return EXIT_USAGE;
+			}
+			log_as(LOG_JSON);
 			break;
 		case 'V':
 			puts("lscell " PACKAGE_VERSION);

@@ -165,6 +165,7 @@ start_listening(struct server_process *p, const char *address, char *why, size_t
 	if (!transport_listen(p->transport, at, why, why_size))
 		return false;
 	loopback = transport_listening(p->transport, where, sizeof where);
+	log_about(p->identity->cell_file.name, p->identity->replica);
 	log_info("replica %u listens on %s", p->identity->replica, where);
 	if (loopback && is_own_name(at))
 		log_warn("%s is %s here: no other machine can connect; set `listen' in the data "

@@ -291,7 +291,9 @@ become_open(struct stream *s)
 	if (callbacks->opened(callbacks->user, s->id, s->channel.role, channel_peer(&s->channel)))
 		return;
 	if (s->dialer == NULL)
-		transport_refused(s, "its key is not welcome");
+		transport_refused(s, channel_role_is_replica(s->channel.role)
+		                         ? "the replica is no member, or not yet known as one"
+		                         : "its key is not welcome");
 	s->tell = false;
 	stream_linger(s);
 }

@@ -446,8 +446,10 @@ px_on_hand_over(struct px *px, uint8_t from, const struct msg_hand_over *m)
 		return;
 	PX_TRACE(px, "the master of " BALLOT " hands over to replica %u, at slot " SLOT,
 	         BALLOT_OF(m->ballot), m->to, m->last);
-	if (ballot_equal(m->ballot, px->lease.granted_to))
+	if (ballot_equal(m->ballot, px->lease.granted_to)) {
+		px_lease_ends(px, from, m->why);
 		px_grant_void(px);
+	}
 	if (!ballot_equal(m->ballot, px->acceptor.master) || px->candidate.role != PX_FOLLOWER)
 		return;
 	px_follow(px, BALLOT_NONE, px->config.lease);

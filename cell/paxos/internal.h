@@ -199,6 +199,8 @@ struct px_learner {
 /* lease.c: the master's lease, as an acceptor grants it. */
 struct px_lease {
 	struct ballot granted_to;
+	uint8_t former; /* the last master that was heard of, 0: none, and how its term ends */
+	char why[LIMIT_WHY + 1];
 	mono_t granted_until;
 	mono_t silent_until; /* restarted: an earlier grant may be valid until then */
 	span_t recorded;     /* the longest that this incarnation may grant */
@@ -226,6 +228,7 @@ struct px_candidate {
 	bool leaving;       /* hands over when nothing is in flight, at the latest at leave_by */
 	mono_t leave_by;
 	uint8_t leave_to; /* 0: the voter with the longest log */
+	const char *leave_why;
 };
 
 /* promises.c: what the promises report to a candidate. */
@@ -434,6 +437,8 @@ void px_close_if_free(struct px *px);
 /* Grants a lease of `length` to the master of `ballot`, counted from now. Its length is recorded
  * before the grant is sent, if it is longer than those before. */
 void px_grant(struct px *px, struct ballot ballot, span_t length);
+/* How the term of this master ends, as far as known. */
+void px_lease_ends(struct px *px, uint8_t master, struct bytes why);
 /* The master has given its lease back. */
 void px_grant_void(struct px *px);
 /* At the start: grants of an earlier incarnation may be valid for the span `wait`. */
@@ -485,7 +490,7 @@ void px_on_refused(struct px *px, uint8_t from, const struct msg_refused *m);
 /* Ends a candidacy or mastership; the next candidacy begins `wait` from now at the earliest. */
 void px_follow(struct px *px, struct ballot master, span_t wait);
 /* Begins to hand the mastership over to `to` (0: the furthest member); a candidate follows. */
-void px_leave(struct px *px, uint8_t to);
+void px_leave(struct px *px, uint8_t to, const char *why);
 /* Hands over when the master is leaving and nothing is in flight or the time is over. */
 void px_leave_check(struct px *px);
 

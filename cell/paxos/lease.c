@@ -8,6 +8,8 @@
  * incarnation is sent. A candidate's quorum of promises intersects every quorum of grants in a
  * replica whose grant has expired and which refuses the old ballot from then on: two leases never
  * overlap. */
+#include <stdio.h>
+
 #include "cell/base/must.h"
 #include "cell/paxos/internal.h"
 
@@ -95,6 +97,20 @@ px_lease_close(struct px *px)
 }
 
 void
+px_lease_ends(struct px *px, uint8_t master, struct bytes why)
+{
+	px->lease.former = master;
+	snprintf(px->lease.why, sizeof px->lease.why, "%.*s", (int)why.len, (const char *)why.data);
+}
+
+uint8_t
+px_former(const struct px *px, const char **why)
+{
+	*why = px->lease.why;
+	return px->lease.former;
+}
+
+void
 px_grant_void(struct px *px)
 {
 	px->lease.granted_until = px->now;
@@ -112,6 +128,8 @@ px_grant(struct px *px, struct ballot ballot, span_t length)
 	}
 	PX_TRACE(px, "grants " BALLOT " a lease of %" PRId64 " ms", BALLOT_OF(ballot),
 	         span_to_ms(length));
+	if (!ballot_equal(px->lease.granted_to, ballot))
+		px_lease_ends(px, ballot.replica, bytes_of("its lease ran out"));
 	px->lease.granted_to = ballot;
 	px->lease.granted_until = mono_max(px->lease.granted_until, mono_add(px->now, length));
 	px_stand_from(px, mono_add(px->lease.granted_until, px_jitter(px)));

@@ -32,6 +32,10 @@ px_follow(struct px *px, struct ballot master, span_t wait)
 		PX_TRACE(px, "is no longer %s " BALLOT,
 		         was == PX_MASTER ? "the master of" : "a candidate with",
 		         BALLOT_OF(px->candidate.ballot));
+	if (was == PX_MASTER)
+		px_lease_ends(px, px->config.self,
+		              bytes_of(px->candidate.leaving ? px->candidate.leave_why
+		                                             : "a higher ballot was promised"));
 	px->candidate.role = PX_FOLLOWER;
 	px->candidate.leaving = false;
 	px_accept_follow(px, master);
@@ -389,7 +393,7 @@ px_ask_again(struct px *px)
 /* ---- leaving ---- */
 
 void
-px_leave(struct px *px, uint8_t to)
+px_leave(struct px *px, uint8_t to, const char *why)
 {
 	if (px->candidate.role == PX_CANDIDATE)
 		px_follow(px, BALLOT_NONE, px->config.lease);
@@ -398,6 +402,7 @@ px_leave(struct px *px, uint8_t to)
 	PX_TRACE(px, "is to hand over its mastership");
 	px->candidate.leaving = true;
 	px->candidate.leave_to = to;
+	px->candidate.leave_why = why;
 	px->candidate.leave_by = mono_add(px->now, px->config.lease);
 	px_leave_check(px);
 }
@@ -455,6 +460,7 @@ px_leave_check(struct px *px)
 	if (!may_hand_over(px) || !wanted(px, over.to))
 		over.to = furthest(px);
 	over.last = px->learner.chosen;
+	over.why = bytes_of(px->candidate.leave_why);
 	PX_TRACE(px, "hands over to replica %u, at slot " SLOT, over.to, over.last);
 	px_follow(px, BALLOT_NONE, (span_t){2 * px->config.lease.ns});
 	for (int i = 0; i < px->group.others_n; i++)

@@ -280,10 +280,10 @@ px_step(struct px *px, const struct px_event *event, struct px_update *update)
 		break;
 	case PX_CLOSE:
 		px_lease_close(px);
-		px_leave(px, event->to);
+		px_leave(px, event->to, event->why);
 		break;
 	case PX_STEP_DOWN:
-		px_leave(px, event->to);
+		px_leave(px, event->to, event->why);
 		break;
 	case PX_FULL:
 		px->full = event->on;

@@ -147,6 +147,7 @@ struct px_event {
 	const struct message *message;
 	uint64_t write, slot;
 	struct bytes payload;
+	const char *why; /* PX_STEP_DOWN, PX_CLOSE: for people; a literal */
 	bool on;
 };
 
@@ -215,6 +216,9 @@ bool px_open(const struct px *px);
 bool px_room(const struct px *px);
 /* The ballot of the master that this replica follows, or its own; round 0: none. */
 struct ballot px_master(const struct px *px);
+/* The master before that election of this replica, 0: none was heard of, and why it is none any
+ * more, for people. */
+uint8_t px_former(const struct px *px, const char **why);
 /* True while this master's lease holds: only then may it answer reads and decide expiries. */
 bool px_lease_valid(const struct px *px, mono_t now);
 /* True when this replica knows of a master with a lease: itself, or one to which it has granted a

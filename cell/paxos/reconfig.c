@@ -276,7 +276,7 @@ px_reconfig_settle(struct px *px)
 {
 	px->group.unsettled = false;
 	if (px->candidate.role == PX_MASTER && !px_is_voter(&px->group.members, px->config.self))
-		px_leave(px, 0);
+		px_leave(px, 0, "it is no member any more");
 	if (px->candidate.role == PX_CANDIDATE && !px_may_be_candidate(px))
 		px_follow(px, BALLOT_NONE, (span_t){2 * px->config.lease.ns});
 }

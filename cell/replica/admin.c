@@ -148,7 +148,9 @@ admin_transfer(struct replica *r, struct admin_request *o)
 	NOTICE(r->config.trace, "the mastership is to go to replica %u", v.id);
 	o->asked.id = v.id;
 	o->under_way = true;
-	r_step_px(r, (struct px_event){.kind = PX_STEP_DOWN, .to = v.id});
+	r_step_px(r, (struct px_event){.kind = PX_STEP_DOWN,
+	                               .to = v.id,
+	                               .why = "an operator's command"});
 }
 
 static void

@@ -50,13 +50,17 @@ static void
 propose_epoch(struct replica *r)
 {
 	struct buffer settings = BUFFER(LIMIT_ENTRY);
+	const char *why;
+	const uint8_t former = px_former(r->px, &why);
 	struct op begin = {
 	    .code = OP_begin_epoch,
 	    .begin_epoch = {.ballot = r->paxos->master,
 	                    .members = r_member_list_first(r),
 	                    .settings = r_settings_first(r, &settings),
 	                    .admin_key = r->admin.first_key,
-	                    .closed = r->config.closed},
+	                    .closed = r->config.closed,
+	                    .former = former,
+	                    .why = bytes_of(why)},
 	};
 
 	R_TRACE(r, "mastership in %" PRIu64 ".%u: proposes its epoch", r->paxos->master.round,
@@ -125,20 +129,45 @@ r_mastership_follow(struct replica *r)
 		admit_parked(r);
 }
 
+static void
+print_replica(const struct replica *r, uint8_t id, struct buffer *to)
+{
+	struct member m = {0};
+
+	buffer_printf(to, "replica %u", id);
+	if (id > 0 && tree_member_after(r->tree, id - 1, &m) && m.id == id && m.address.len > 0)
+		buffer_printf(to, " at %.*s", (int)m.address.len, (const char *)m.address.data);
+}
+
+/* The same line at each replica: what the master knew of its election is in the entry. */
+static void
+tell_of_master(const struct replica *r, const struct tree_note *n)
+{
+	struct buffer line = BUFFER(LIMIT_FRAME);
+
+	print_replica(r, n->ballot.replica, &line);
+	buffer_printf(&line, " is master of epoch %" PRIu64 ", ", n->epoch);
+	if (n->former == 0) {
+		buffer_printf(&line, n->epoch == 1 ? "the first" : "none was heard before");
+	} else {
+		buffer_printf(&line, "after ");
+		print_replica(r, n->former, &line);
+		buffer_printf(&line, ": %.*s", (int)n->name.len, (const char *)n->name.data);
+	}
+	NOTICE(r->config.trace, "%.*s", (int)buffer_view(&line).len,
+	       (const char *)buffer_view(&line).data);
+	buffer_free(&line);
+}
+
 void
 r_mastership_epoch(struct replica *r, const struct tree_note *n)
 {
 	r_mastership_news(r);
 	if (!ballot_equal(n->ballot, r->paxos->master))
 		return;
-	if (!r_is_master(r) || !ballot_equal(n->ballot, r->mastership.candidacy)) {
-		NOTICE(r->config.trace, "replica %u is master, of epoch %llu", n->ballot.replica,
-		       (unsigned long long)n->epoch);
+	tell_of_master(r, n);
+	if (!r_is_master(r) || !ballot_equal(n->ballot, r->mastership.candidacy))
 		return;
-	}
-	NOTICE(r->config.trace, "master of epoch %llu, ballot %llu.%u",
-	       (unsigned long long)n->epoch, (unsigned long long)n->ballot.round,
-	       n->ballot.replica);
 	r->mastership.epoch_wall_ns = r->wall_ns;
 	r_mastership_supervise(r);
 	r->mastership.serving = true;
@@ -249,7 +278,7 @@ r_mastership_give_up_stuck_disk(struct replica *r)
 
 	NOTICE(r->config.trace, "nothing synced for %lld ms: gives up the mastership",
 	       (long long)span_to_ms(patience));
-	r_step_px(r, (struct px_event){.kind = PX_STEP_DOWN});
+	r_step_px(r, (struct px_event){.kind = PX_STEP_DOWN, .why = "its disk stood still"});
 }
 
 static void
@@ -265,7 +294,9 @@ supervise_disks(struct replica *r, const struct member_view *m)
 	if (f.hand_over == 0)
 		return;
 	NOTICE(r->config.trace, "the disk is full: replica %u is to be master", f.hand_over);
-	r_step_px(r, (struct px_event){.kind = PX_STEP_DOWN, .to = f.hand_over});
+	r_step_px(r, (struct px_event){.kind = PX_STEP_DOWN,
+	                               .to = f.hand_over,
+	                               .why = "its disk is full"});
 }
 
 static void

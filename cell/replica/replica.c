@@ -266,7 +266,7 @@ on_event(struct replica *r, const struct replica_event *e)
 		on_timeout(r);
 		return;
 	case REPLICA_STOP:
-		r_step_px(r, (struct px_event){.kind = PX_CLOSE});
+		r_step_px(r, (struct px_event){.kind = PX_CLOSE, .why = "it was stopped"});
 		return;
 	case REPLICA_FULL:
 		r->disk.full = e->on;

@@ -31,7 +31,7 @@ r_divergence_checked(struct replica *r, const struct tree_note *n)
 	NOTICE(r->config.trace, "the state differs from that of the majority, at entry %llu",
 	       (unsigned long long)n->index);
 	r->diverged = true;
-	r_step_px(r, (struct px_event){.kind = PX_STEP_DOWN});
+	r_step_px(r, (struct px_event){.kind = PX_STEP_DOWN, .why = "its state was wrong"});
 }
 
 /* A master receives the digests of the others; in a dispute they receive that of the master. */

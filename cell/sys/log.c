@@ -185,6 +185,16 @@ system_log_send(int priority, const char *text, size_t len)
 static enum log_level highest = LEVEL_INFO;
 static bool to_system;
 static bool to_journal; /* stderr is the journal: it adds the program's name and wants a priority */
+static enum log_form form;
+static struct {
+	const char *cell;
+	unsigned replica;
+} about; /* of JSON */
+static struct {
+	char text[LOG_LINE_MAX];
+	mono_t until; /* it may be counted */
+	unsigned long repeated;
+} last;                   /* the line that was printed last; under the mutex */
 static atomic_ulong lost; /* lines that could not be written since the last successful one */
 
 /* systemd.exec(5): stderr leads to the journal if it is the device and inode that the environment
@@ -206,6 +216,20 @@ log_start(const char *program, enum log_level level)
 	program_name = program;
 	highest = level;
 	to_journal = is_journal();
+}
+
+void
+log_as(enum log_form f)
+{
+	if (f != LOG_SERVICE || form != LOG_JSON)
+		form = f;
+}
+
+void
+log_about(const char *cell, unsigned replica)
+{
+	about.cell = cell;
+	about.replica = replica;
 }
 
 bool
@@ -239,35 +263,124 @@ system_level(enum log_level level)
 	return levels[level];
 }
 
-/* Writes "PROGRAM: what: why" with a newline, or, for the journal, with a priority in place of the
- * name; the system's log adds program and line end itself. */
-static bool __attribute__((format(printf, 2, 0)))
-put(enum log_level level, const char *format, va_list args)
+/* Appends to a line as snprintf; returns the new length, below `size`. */
+static size_t __attribute__((format(printf, 4, 5)))
+append(char *line, size_t size, size_t len, const char *format, ...)
+{
+	va_list args;
+	int n;
+
+	va_start(args, format);
+	n = vsnprintf(line + len, size - len, format, args);
+	va_end(args);
+	return n < 0 ? len : len + (size_t)n >= size ? size - 1 : len + (size_t)n;
+}
+
+/* "2026-11-26T19:20:57.123Z" */
+static const char *
+stamp(char text[static 32])
+{
+	struct timespec now;
+	struct tm utc;
+	size_t n;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	n = strftime(text, 32, "%FT%T", gmtime_r(&now.tv_sec, &utc));
+	snprintf(text + n, 32 - n, ".%03ldZ", now.tv_nsec / 1000000);
+	return text;
+}
+
+/* The head of a line: all before its text. */
+static size_t
+put_head(enum log_level level, char *line, size_t size)
+{
+	static const char *const names[] = {"error", "warning", "info", "debug"};
+	size_t len = 0;
+	char time[32];
+
+	line[0] = '\0';
+	if (to_journal && !to_system)
+		len = append(line, size, len, "<%d>", system_level(level));
+	if (form == LOG_JSON) {
+		len = append(line, size, len,
+		             "{\"time\": \"%s\", \"level\": \"%s\", \"program\": \"%s\"",
+		             stamp(time), names[level], program_name);
+		if (about.cell)
+			len = append(line, size, len, ", \"cell\": \"%s\"", about.cell);
+		if (about.replica)
+			len = append(line, size, len, ", \"replica\": %u", about.replica);
+		return append(line, size, len, ", \"message\": \"");
+	}
+	if (to_journal || to_system)
+		return len;
+	if (form == LOG_SERVICE)
+		len = append(line, size, len, "%s ", stamp(time));
+	return append(line, size, len, "%s: ", program_name);
+}
+
+/* Writes a line in its form; the system's log adds time, program and line end itself. Messages
+ * quote names from messages and files: a control character in one must not move a terminal's cursor
+ * or end the line early. */
+static bool
+put_line_of(enum log_level level, const char *text)
 {
 	char line[LOG_LINE_MAX];
-	const size_t size = sizeof line - 1;
-	int len, prefix = to_journal ? snprintf(line, size, "<%d>", system_level(level))
-	                             : snprintf(line, size, "%s: ", program_name);
+	const size_t size = sizeof line - 3;
+	size_t len = put_head(level, line, size);
 
-	if (prefix < 0 || (size_t)prefix >= size)
-		prefix = 0;
-	line[prefix] = '\0';
-	vsnprintf(line + prefix, size - (size_t)prefix, format, args);
-	len = (int)strlen(line);
-	/* Messages quote names from messages and files: a control character in one must not move a
-	 * terminal's cursor or end the line early. */
-	for (char *text = line; *text != '\0';) {
+	while (*text != '\0' && len + 5 < size) {
 		bool shown;
 		const size_t n = printable_next(text, &shown);
 
-		if (!shown)
-			memset(text, '?', n);
+		if (form == LOG_JSON && shown && (*text == '"' || *text == '\\'))
+			line[len++] = '\\';
+		for (size_t i = 0; i < n; i++)
+			line[len++] = shown ? text[i] : '?';
 		text += n;
 	}
+	if (form == LOG_JSON)
+		len = append(line, sizeof line - 1, len, "\"}");
 	if (to_system)
-		return system_log_send(system_level(level), line + prefix, (size_t)(len - prefix));
+		return system_log_send(system_level(level), line, len);
 	line[len++] = '\n';
-	return stderr_log_put(line, (size_t)len);
+	return stderr_log_put(line, len);
+}
+
+/* A service's line that is the one before again is counted, for a while: true then. Else `before`
+ * is the number of repetitions of another one that nobody was told of. */
+static bool
+repeats(const char *text, unsigned long *before)
+{
+	const mono_t now = clock_now();
+	bool same;
+
+	*before = 0;
+	if (form == LOG_PLAIN)
+		return false;
+	pthread_mutex_lock(&mutex);
+	same = strcmp(text, last.text) == 0 && mono_before(now, last.until);
+	if (!same) {
+		*before = last.repeated;
+		strcpy(last.text, text);
+		last.until = mono_add(now, span_s(LIMIT_LOG_WINDOW_S));
+		last.repeated = 0;
+	}
+	last.repeated += same;
+	pthread_mutex_unlock(&mutex);
+	return same;
+}
+
+static bool __attribute__((format(printf, 2, 0)))
+put(enum log_level level, const char *format, va_list args)
+{
+	char text[LOG_LINE_MAX], more[64];
+	unsigned long before;
+
+	vsnprintf(text, sizeof text, format, args);
+	if (repeats(text, &before))
+		return true;
+	snprintf(more, sizeof more, "the message before was repeated %lu times", before);
+	return (before == 0 || put_line_of(LEVEL_INFO, more)) && put_line_of(level, text);
 }
 
 static bool __attribute__((format(printf, 2, 3)))

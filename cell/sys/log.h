@@ -1,5 +1,6 @@
 /* Human-readable messages on stderr, one line each: "PROGRAM: what: why", or, where stderr is
- * connected to the journal, "<PRIORITY>what: why" (sd-daemon(3)). */
+ * connected to the journal, "<PRIORITY>what: why" (sd-daemon(3)). Those of a service have the time
+ * in front where nothing else adds it, or are JSON objects. */
 #ifndef LSFS_SYS_LOG_H
 #define LSFS_SYS_LOG_H
 
@@ -10,6 +11,19 @@ enum { LOG_LINE_MAX = 2048 }; /* bytes */
 
 /* Sets the program's name (kept, not copied) and the highest level that is printed. */
 void log_start(const char *program, enum log_level level);
+
+enum log_form {
+	LOG_PLAIN,   /* at first */
+	LOG_SERVICE, /* the time is in front, in UTC, but in the journal; a message that is the same
+	              * as the one before is only counted, for LIMIT_LOG_WINDOW_S, and the count
+	              * printed before the next message */
+	LOG_JSON,    /* likewise counted; an object a line: time, level, program, message */
+};
+
+/* From here on messages have this form; JSON remains when a service begins. */
+void log_as(enum log_form form);
+/* JSON tells these, too: a cell's name (kept, not copied) and a replica's id (0: none). */
+void log_about(const char *cell, unsigned replica);
 /* True when messages of the level are printed. */
 bool log_prints(enum log_level level);
 /* From here on logging never blocks, as a server needs: a message that can't be written to stderr

@@ -84,5 +84,7 @@ apply_begin_epoch(struct execution *x, const struct op_begin_epoch *o)
 	began = apply_note(x, TREE_EPOCH_BEGAN, 0);
 	began->epoch = x->tree->epochs.current;
 	began->ballot = o->ballot;
+	began->former = o->former;
+	began->name = bytes_copy(o->why);
 	return RC_OK;
 }

@@ -62,7 +62,7 @@ enum tree_note_kind {
 	TREE_GRANTED,           /* node, session, owner, acquisition, lock_generation, fence */
 	TREE_SESSION_CREATED,   /* session */
 	TREE_SESSION_ENDED,     /* session, cause: nothing of it takes effect any more */
-	TREE_EPOCH_BEGAN,       /* epoch, ballot: of the begin_epoch, so that its master knows it */
+	TREE_EPOCH_BEGAN,       /* epoch; ballot, former, name (why): of the begin_epoch */
 	TREE_LOCK_TAKEN,        /* node, session, lock_generation: by a new acquisition */
 	TREE_NODE_CHANGED,      /* node, parent, name; generation: of new contents, else 0 */
 	TREE_NODE_CREATED,      /* node, parent, name */
@@ -82,6 +82,7 @@ struct tree_note {
 	uint8_t setting;
 	enum session_end cause;
 	struct ballot ballot;
+	uint8_t former;
 };
 
 struct tree_outcome {

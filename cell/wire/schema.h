@@ -261,7 +261,8 @@ enum { WIRE_MINOR = 0 };
 	F(list, members, member) /* of a new cell; ignored when the tree has its list */          \
 	F(list, settings, setting_value) /* of a new cell; others have their default */           \
 	F(bytes, admin_key, 32) /* of the administrator of a new cell; empty: in one process */ \
-	F(u8, closed, 0)        /* 1: a new cell's root is its administrators' alone */
+	F(u8, closed, 0)        /* 1: a new cell's root is its administrators' alone */       \
+	F(u8, former, 0) F(text, why, LIMIT_WHY) /* for people: the master before; its end */
 #define WIRE_op_create_session(F)                                                             \
 	F(bytes, nonce, LIMIT_NONCE)                                                              \
 	F(text, principal, LIMIT_PRINCIPAL)                                                       \
@@ -580,7 +581,8 @@ enum { WIRE_MINOR = 0 };
 	F(ballot, ballot, 0) F(u64, pass, 0) F(u64, first, 0)                                     \
 	F(u8, whole, 0) /* 1: the slot was named, and its value is not here */
 #define WIRE_msg_hand_over(F) /* the master of this ballot has stopped serving */             \
-	F(ballot, ballot, 0) F(u64, last, 0) F(u8, to, 0) /* becomes a candidate at once */
+	F(ballot, ballot, 0) F(u64, last, 0) F(u8, to, 0) /* becomes a candidate at once */       \
+	F(text, why, LIMIT_WHY) /* for people */
 
 #define WIRE_msg_hello(F) /* from a replica that has started, and waits for a welcome */     \
 	F(ballot, ballot, 0)  /* the highest that it promised; round 1, replica 0: none */        \

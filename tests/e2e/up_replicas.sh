@@ -56,7 +56,8 @@ case_status() {
 }
 
 both_name() {
-	[ "$(grep -lE "replica $1 is master, of epoch [0-9]+$" "$cell"/[123]/log | wc -l)" = 2 ]
+	local said="replica $1 at [^ ]+ is master of epoch [0-9]+, "
+	[ "$(grep -lE "$said" "$cell"/[123]/log | wc -l)" = 3 ]
 }
 
 # The new master stands in the logs of the others; the one before was named in them, too.

@@ -34,7 +34,7 @@ is_shown(const struct player *p, enum log_level level, const char *line)
 	if (p->show_all)
 		return true;
 	if (level != LEVEL_DEBUG) /* but for connections between replicas */
-		return strstr(line, " at host") == NULL;
+		return strstr(line, " at host") == NULL || strstr(line, " is master of ") != NULL;
 	for (size_t i = 0; i < sizeof subjects / sizeof *subjects; i++)
 		if (strncmp(line, subjects[i], strlen(subjects[i])) == 0)
 			return true;

@@ -283,6 +283,7 @@ COMMAND(step_down)
 
 	px_world_step(s, w, r,
 	              (struct px_event){.kind = PX_STEP_DOWN,
+	                                .why = "asked to",
 	                                .to = (uint8_t)script_value_number(s, "to", 0)});
 }
 
@@ -290,7 +291,7 @@ COMMAND(close)
 {
 	struct replica *r = started(s, w);
 
-	px_world_step(s, w, r, (struct px_event){.kind = PX_CLOSE});
+	px_world_step(s, w, r, (struct px_event){.kind = PX_CLOSE, .why = "it was stopped"});
 }
 
 COMMAND(full)

@@ -188,6 +188,10 @@ print_marks(struct buffer *to, const char *name, struct wire_list list)
 #define PRINT_u64(name, shape)                    \
 	if (marks || strcmp(#name, "proof") != 0) \
 		print_number(to, #name, m->name);
+#define PRINT_text(name, shape)                                            \
+	if (m->name.len > 0)                                               \
+		buffer_printf(to, " " #name "=\"%.*s\"", (int)m->name.len, \
+		              (const char *)m->name.data);
 #define PRINT_ballot(name, shape)         \
 	buffer_printf(to, " " #name "="); \
 	px_print_ballot(to, m->name);

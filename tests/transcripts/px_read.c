@@ -253,6 +253,9 @@ read_marks(struct script *s, struct px_text *t, const char *text)
 #define READ_u8(name, shape) m->name = (uint8_t)script_value_number(s, #name, 0);
 #define READ_u32(name, shape) m->name = (uint32_t)script_value_number(s, #name, 0);
 #define READ_u64(name, shape) m->name = script_value_number(s, #name, 0);
+#define READ_text(name, shape)              \
+	if (script_value(s, #name) != NULL) \
+		m->name = bytes_of(script_value(s, #name));
 #define READ_ballot(name, shape) m->name = px_read_ballot(s, script_value(s, #name));
 #define READ_mark(name, shape) m->name = px_read_mark(s, script_value(s, #name));
 #define READ_list(name, shape) READ_LIST_##shape(name)

@@ -169,6 +169,43 @@ TEST(test_nobody_reads_a_socket)
 	nobody_reads_stderr(true);
 }
 
+/* What a service says again at once is counted. JSON is JSON whatever the message holds. */
+TEST(test_service_and_json)
+{
+	char line[LOG_LINE_MAX], text[256];
+	struct redirected r;
+	int ms;
+
+	redirect(&r, false);
+	log_as(LOG_SERVICE);
+	for (int i = 0; i < 5; i++)
+		log_warn("a: b");
+	assert_int_equal(drain(&r, line, sizeof line), 1);
+	assert_int_equal(sscanf(line, "20%*2d-%*2d-%*2dT%*2d:%*2d:%*2d.%3dZ %255[^\n]", &ms, text),
+	                 2);
+	assert_string_equal(text, "test_log: a: b");
+	log_warn("c");
+	assert_int_equal(drain(&r, line, sizeof line), 2);
+	assert_non_null(strstr(line, "Z test_log: c"));
+
+	log_as(LOG_JSON);
+	log_about("dc1", 3);
+	log_warn("a \"b\" \\ \n");
+	assert_int_equal(drain(&r, line, sizeof line), 1);
+	assert_int_equal(strncmp(line, "{\"time\": \"20", 12), 0);
+	assert_non_null(strstr(line, "Z\", \"level\": \"warning\", \"program\": \"test_log\", "
+	                             "\"cell\": \"dc1\", \"replica\": 3, "
+	                             "\"message\": \"a \\\"b\\\" \\\\ ?\"}"));
+	for (int i = 0; i < 3; i++)
+		log_info("%01990d\"", 0); /* too long: cut, and an object nevertheless */
+	assert_int_equal(drain(&r, line, sizeof line), 1);
+	assert_string_equal(line + strlen(line) - 3, "0\"}");
+	log_info("again");
+	assert_int_equal(drain(&r, line, sizeof line), 2);
+	log_as(LOG_PLAIN);
+	restore(&r);
+}
+
 /* ---- the system's log ---- */
 
 TEST(test_nobody_reads)
