@@ -151,7 +151,7 @@ add_options(struct scan *s, const struct ctl_option *o)
 	}
 }
 
-/* From the word behind the first one of argv; with `stops` only up to the next word. */
+/* From the word after the first one of argv; with `stops` only up to the next word. */
 static struct scan
 begin(int argc, char **argv, const struct ctl_option *own, bool stops)
 {
@@ -315,7 +315,7 @@ run_form(const struct scan *s, const struct ctl_form *f, int argc, char **argv)
 	return code == CTL_OK ? f->run(&given, argc, argv) : code;
 }
 
-/* The program begins behind "--", or with the first word that is no option behind the words of the
+/* The program begins after "--", or with the first word that is no option after the words of the
  * form; from there on options are the program's. Where a word may be missing, "--" is needed, for
  * the program could not be told from it. */
 static int

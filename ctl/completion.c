@@ -19,7 +19,7 @@ struct completion {
 	const struct ctl_command *command; /* NULL: it is not there yet */
 	const struct ctl_option *global;
 	const struct ctl_option *before; /* the option of which the last word is the value */
-	char *words[CTL_WORDS + 1];      /* behind the command, without options */
+	char *words[CTL_WORDS + 1];      /* after the command, without options */
 	int n;
 	bool ended;       /* by "--" */
 	const char *last; /* the word that is completed */

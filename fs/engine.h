@@ -40,7 +40,7 @@ void engine_call(struct engine *e, struct mount_event *event);
  * looks them up first. */
 unsigned engine_wants(const struct engine *e, const struct mount_event *event);
 
-/* The state of the session behind the mount. */
+/* The state of the session after the mount. */
 struct client_status engine_status(const struct engine *e);
 
 /* Closes the session, or gives up after a few seconds (the session then expires by itself). While

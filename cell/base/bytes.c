@@ -65,7 +65,7 @@ bytes_set(struct bytes *to, struct bytes from)
 enum { BUFFER_ROOM_MIN = 64 };
 
 /* The address at which `len` more bytes may be stored; NULL, with `failed` set, when the limit
- * would be exceeded. `spare` bytes are allocated behind them, but not counted. */
+ * would be exceeded. `spare` bytes are allocated after them, but not counted. */
 static uint8_t *
 buffer_space(struct buffer *b, size_t len, size_t spare)
 {

@@ -20,7 +20,7 @@ struct bytes bytes_of(const char *text);
 bool bytes_equal(struct bytes a, struct bytes b);
 /* Bytewise order, a prefix before the longer view: negative, 0 or positive. */
 int bytes_compare(struct bytes a, struct bytes b);
-/* A heap copy with a NUL behind it, to be freed by the caller. */
+/* A heap copy with a NUL after it, to be freed by the caller. */
 char *bytes_to_text(struct bytes b);
 /* A heap copy; free((void *)copy.data). An empty view gives an empty copy with NULL data. */
 struct bytes bytes_copy(struct bytes b);

@@ -10,7 +10,7 @@
 #include "cell/client/internal.h"
 
 /* In parts of the lease: a KeepAlive that is answered later than so is late, and datagrams are
- * sent, each a part behind the one before; one that is not answered for so long is a failure; and
+ * sent, each a part after the one before; one that is not answered for so long is a failure; and
  * so long TCP may stall while datagrams are answered. */
 enum { LEASE_PARTS = 24, LATE_PARTS = 10, SILENT_PARTS = 16, STALLED_PARTS = 48 };
 
@@ -108,8 +108,8 @@ client_keepalive_on_reply(struct client *c, const struct msg_keepalive_reply *m)
 		client_session_safe(c);
 }
 
-/* KeepAlives overtake requests. This message does not: it is sent behind all requests that had to
- * be sent again, and behind the tickets. */
+/* KeepAlives overtake requests. This message does not: it is sent after all requests that had to
+ * be sent again, and after the tickets. */
 void
 client_keepalive_tell_returned(struct client *c)
 {

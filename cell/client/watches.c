@@ -307,7 +307,7 @@ is_its_own(const struct client_watch *w, uint64_t number)
 }
 
 /* The state of a watch tells what was changed before it. An event from before may come later, when
- * it is sent again behind a reconnect. */
+ * it is sent again after a reconnect. */
 static bool
 is_told_by_state(const struct client_watch *w, const struct watch_event *e)
 {

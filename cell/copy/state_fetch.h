@@ -2,7 +2,7 @@
  * can't continue from its own state, and for `lsctl backup`. docs/protocol.md has the messages.
  *
  * The owner names the source, the replica to fetch from. The copy is requested part by part; each
- * part is checked and written behind the one before, and the whole is checked at the end. A request
+ * part is checked and written after the one before, and the whole is checked at the end. A request
  * without an answer is repeated. A source that does not answer, or has no useful copy, is given up;
  * then the fetch starts over with the source that the owner has named by then.
  *

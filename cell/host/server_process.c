@@ -76,7 +76,7 @@ on_idle(uv_idle_t *handle)
 	(void)handle; /* an active idle handle keeps the loop from sleeping */
 }
 
-/* Most work arises in the poll, and the check handle takes a turn behind it. While there is other
+/* Most work arises in the poll, and the check handle takes a turn after it. While there is other
  * work, an idle handle keeps the poll from sleeping. A timer that is set for an earlier time is
  * left alone: waking up once too early is cheaper than setting it in every turn. */
 static void

@@ -5,7 +5,7 @@
  * cache is over (Chubby, section 2.9: "The master waits until each session acknowledges the
  * fail-over event or lets its session expire").
  *
- * A session has returned when its client says so, with `returned`, behind the answer to its first
+ * A session has returned when its client says so, with `returned`, after the answer to its first
  * KeepAlive on a connection: then the client knows of the epoch, has dropped all that it had cached
  * in an earlier one, and has sent its waiting acquires again.
  *
@@ -219,7 +219,7 @@ fall(struct master *m)
 	m_queue_touch_all(m);
 }
 
-/* The record stands in the log behind the grants to the sessions that have returned: a next master
+/* The record stands in the log after the grants to the sessions that have returned: a next master
  * that finds these and not the record waits once more. */
 void
 m_barrier_settle(struct master *m)

@@ -77,7 +77,7 @@ struct gate_hold {
 
 TAILQ_HEAD(gate_passes, gate_pass);
 
-/* One command at the gate, or behind it in the log. */
+/* One command at the gate, or after it in the log. */
 struct gate_pass {
 	TAILQ_ENTRY(gate_pass) entry;
 	struct gate_passes *list;  /* in which it stands; NULL: in none */

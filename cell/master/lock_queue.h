@@ -32,7 +32,7 @@ struct waiter {
 	struct bytes user;         /* that the request acts for; owned */
 	bool converting; /* holds the lock shared and wants it exclusive: stands in front */
 	bool granting;   /* its grant is proposed */
-	uint64_t judged; /* the change of rights behind which it was found to have the right */
+	uint64_t judged; /* the change of rights after which it was found to have the right */
 };
 
 RB_HEAD(waiter_places, waiter);

@@ -128,7 +128,7 @@ uint64_t master_destroy_sessions(struct master *m, struct master_clock c, struct
  * next master does not go on with it. */
 void master_purge_name(struct master *m, struct master_clock c, struct bytes principal,
                        struct master_update *u);
-/* An entry behind the epoch's own was applied: called after each tree_apply, in order. */
+/* An entry after the epoch's own was applied: called after each tree_apply, in order. */
 void master_applied(struct master *m, struct master_clock c, uint64_t index,
                     const struct tree_outcome *outcome, struct master_update *u);
 /* Handles the timers that have expired. The caller calls it at the deadline, after all messages

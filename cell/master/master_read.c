@@ -23,7 +23,7 @@ sign(struct master *m, struct result_sequencer *r, struct buffer *scratch)
 	r->sequencer = buffer_view(scratch);
 }
 
-/* The waiters stand in `scratch` behind the path and the holders. */
+/* The waiters stand in `scratch` after the path and the holders. */
 static void
 add_waiters(struct master *m, struct result *r, struct buffer *scratch)
 {

@@ -502,7 +502,7 @@ receive(struct master *m, struct m_connection *c, struct m_session *s, const str
 /* Rights that are not shown count for nothing: the request is decided by those that its subject has
  * now. The digits are forged, or the cell's key was rotated twice since. While this replica lacks a
  * key digits and ticket may be genuine: the client comes again, and the barrier waits for it,
- * because what it sent behind this request says that it has presented its waits. */
+ * because what it sent after this request says that it has presented its waits. */
 static void
 receive_shown(struct master *m, struct m_connection *c, struct received *in)
 {

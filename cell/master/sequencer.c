@@ -24,7 +24,7 @@ sequencer_sign(struct bytes body, const uint8_t secret[64], struct buffer *out)
 	buffer_put(out, text, SIGNATURE_TEXT);
 }
 
-/* Takes the field behind the last colon off the end of *text. */
+/* Takes the field after the last colon off the end of *text. */
 static bool
 take_field(struct bytes *text, struct bytes *field)
 {

@@ -46,7 +46,7 @@ struct lengthened_leases {
 	struct lease_load load;
 	bool due;          /* longer leases are needed than the log allows */
 	uint64_t proposed; /* ms: an entry under way allows leases as long as this; 0: none is */
-	bool settling;     /* behind an entry under way none is longer than the setting */
+	bool settling;     /* after an entry under way none is longer than the setting */
 	mono_t until;      /* the last promise longer than the setting ends then */
 };
 

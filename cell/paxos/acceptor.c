@@ -107,7 +107,7 @@ px_store(struct px *px, const struct log_entry *e)
 	record_ballot(px, e->ballot);
 	put = log_window_put(&px->log, e);
 	px_reconfig_accept(px, e);
-	/* An entry that was proposed behind another entry than this one was never chosen. */
+	/* An entry that was proposed after another entry than this one was never chosen. */
 	if (e->slot < px->log.last && !log_window_goes_on(&px->log, e->slot + 1)) {
 		PX_TRACE(px,
 		         "cuts the log behind slot " SLOT ": the entries there were proposed "
@@ -279,7 +279,7 @@ obey(struct px *px, uint8_t from, struct ballot ballot)
 	return true;
 }
 
-/* True when an entry of `origin`, proposed behind one of `before`, may follow the accepted ones. */
+/* True when an entry of `origin`, proposed after one of `before`, may follow the accepted ones. */
 static bool
 extends(const struct px *px, struct ballot ballot, struct ballot origin, struct ballot before)
 {

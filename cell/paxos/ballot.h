@@ -32,7 +32,7 @@ ballot_equal(struct ballot a, struct ballot b)
 	return a.round == b.round && a.replica == b.replica;
 }
 
-/* True when an entry that was proposed behind one of the origin `before` may follow an entry of
+/* True when an entry that was proposed after one of the origin `before` may follow an entry of
  * `origin`. BALLOT_NONE for either: that origin is not known. */
 static inline bool
 ballot_goes_on(struct ballot before, struct ballot origin)

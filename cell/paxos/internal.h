@@ -117,15 +117,15 @@ struct peer {
 	uint32_t minor;     /* version that it speaks */
 	uint64_t keys;      /* its px_set_keys */
 	uint64_t copy;      /* the slot of the state that it reads a copy of: it will need the
-	                     * entries behind that; 0: it reads none */
+	                     * entries after that; 0: it reads none */
 };
 
 /* ---- the parts of a replica's paxos, each written by its file ---- */
 
 /* reconfig.c: whose votes count. */
 struct px_group {
-	struct px_members members;        /* the list in force behind the last chosen slot */
-	struct changes changes;           /* in the log, behind what is chosen */
+	struct px_members members;        /* the list in force after the last chosen slot */
+	struct changes changes;           /* in the log, after what is chosen */
 	bool unsettled;                   /* the list has changed: see px_reconfig_settle */
 	uint8_t others[LIMIT_REPLICA_ID]; /* ids in any of these lists, without this replica's */
 	int others_n;
@@ -149,7 +149,7 @@ struct px_acceptor {
 /* recover.c: what the disk lost, and from where it is recovered. */
 struct px_repair {
 	uint64_t damaged;    /* acceptances up to here may be missing; 0: none is */
-	bool stateless;      /* the log's first entries are behind the state */
+	bool stateless;      /* the log's first entries are after the state */
 	bool base_new;       /* the log has no record yet that it begins at log.base */
 	uint64_t base_write; /* of the record that says so; 0: durable since the start */
 	uint8_t ahead;       /* the last replica that reported its first entry, at ahead_first */
@@ -319,7 +319,7 @@ struct wire_list px_pack_members(const struct px_members *m, struct buffer *to);
 void px_reconfig_recover(struct px *px);
 /* An entry was put into the log: keeps the open changes up to date. */
 void px_reconfig_accept(struct px *px, const struct log_entry *e);
-/* Cuts the log behind `last`, and keeps the open changes up to date. */
+/* Cuts the log after `last`, and keeps the open changes up to date. */
 void px_log_cut(struct px *px, uint64_t last);
 /* `chosen` has grown: changes up to it are now in force. */
 void px_reconfig_pass(struct px *px);
@@ -412,7 +412,7 @@ void px_accept_follow(struct px *px, struct ballot master);
 void px_accept_see(struct px *px, struct ballot ballot);
 /* Each slot up to the last chosen one counts as accepted. */
 void px_accept_chosen(struct px *px);
-/* Acceptances behind this slot do not count any more. */
+/* Acceptances after this slot do not count any more. */
 void px_accept_cut(struct px *px, uint64_t slot);
 /* Acceptances in this ballot are durable up to this slot. */
 void px_accept_durable(struct px *px, struct ballot ballot, uint64_t slot);
@@ -552,7 +552,7 @@ void px_on_fetch(struct px *px, uint8_t from, const struct msg_fetch *m);
 
 /* Slots up to `slot` are chosen; slots that are known as chosen are ignored. */
 void px_learn(struct px *px, uint64_t slot);
-/* A chosen entry for the slot behind the last chosen one, from a member that knows it as chosen. */
+/* A chosen entry for the slot after the last chosen one, from a member that knows it as chosen. */
 void px_learn_entry(struct px *px, const struct log_entry *e);
 /* Records the chosen hint if it has grown. */
 void px_record_chosen(struct px *px);

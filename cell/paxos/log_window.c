@@ -67,7 +67,7 @@ log_window_goes_on(const struct log_window *w, uint64_t slot)
 	return ballot_goes_on(e->before, origin) && !ballot_less(e->origin, origin);
 }
 
-/* Makes room for one more entry behind the last one. */
+/* Makes room for one more entry after the last one. */
 static void
 append(struct log_window *w)
 {

@@ -32,10 +32,10 @@ struct log_window_entry *log_window_at(const struct log_window *w, uint64_t slot
 /* The origin of a slot's entry or of the base; BALLOT_NONE for a slot that is not in the window. */
 struct ballot log_window_origin(const struct log_window *w, uint64_t slot);
 
-/* True when a slot's entry was proposed behind the entry that now precedes it, as far as known. */
+/* True when a slot's entry was proposed after the entry that now precedes it, as far as known. */
 bool log_window_goes_on(const struct log_window *w, uint64_t slot);
 
-/* Puts an entry, whose payload is copied, over an older one or directly behind the last one.
+/* Puts an entry, whose payload is copied, over an older one or directly after the last one.
  * Returns it as it is in the window, where it stays until the next one is put. */
 const struct log_window_entry *log_window_put(struct log_window *w, const struct log_entry *e);
 /* Drops the entries above `last`. */

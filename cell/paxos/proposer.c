@@ -184,7 +184,7 @@ px_count_votes(struct px *px)
 		px_begin_mastership(px);
 }
 
-/* The first slot that a promise reports: the log of its sender begins there, or behind its last
+/* The first slot that a promise reports: the log of its sender begins there, or after its last
  * entry. */
 static uint64_t
 first_of(const struct msg_promise *m)

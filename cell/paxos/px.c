@@ -155,7 +155,7 @@ meet(struct px *px, uint8_t from, const struct message *m)
 {
 	if (from == 0 || from == px->config.self || px->witness.expelled)
 		return;
-	/* An unknown replica may have become a member behind the last slot known as chosen. */
+	/* An unknown replica may have become a member after the last slot known as chosen. */
 	if (px_is_removed(&px->group.members, from)) {
 		px_expel(px, from, m);
 		return;

@@ -7,7 +7,7 @@
  *    there is never a gap below a chosen slot.
  *  - Each entry keeps its origin, the ballot that first proposed it, and the origin of the entry
  *    before it at that time. Slot and origin identify one value. When the entry before it now has
- *    another origin, the entry was proposed behind another value: that value was not chosen, so
+ *    another origin, the entry was proposed after another value: that value was not chosen, so
  *    the entry was not chosen either and is dropped. Thus a client's requests keep their order
  *    over a fail-over: the second can't be chosen without the first.
  *
@@ -26,7 +26,7 @@
  *
  * Members change by entries of the log itself (wire_entry_members): the list in force for a slot is
  * that of the last such entry below it, so a change is chosen by a quorum of the list that it
- * replaces, and nothing is proposed behind a change that is not chosen yet. One voter at a time is
+ * replaces, and nothing is proposed after a change that is not chosen yet. One voter at a time is
  * added or removed: any two majorities of successive lists intersect. A candidate needs a majority
  * of every list that it knows of or learns of from the promises.
  *
@@ -58,7 +58,7 @@ enum { PX_KEY = 16 };
 
 struct px_config {
 	uint8_t self;                    /* replica id; possibly not, or no longer, a member */
-	struct px_members members;       /* in force behind px_recovered.applied */
+	struct px_members members;       /* in force after px_recovered.applied */
 	struct px_members newest;        /* the newest list that the caller knows, or none: its
 	                                  * voters have to welcome this replica */
 	uint64_t start;                  /* random number of this start */
@@ -117,7 +117,7 @@ struct px_recovered {
 	size_t entries_n;
 	uint64_t applied; /* last slot in the state; with the origin of its entry */
 	struct ballot applied_origin;
-	uint64_t damaged;         /* the log held slots up to here, of which those behind the
+	uint64_t damaged;         /* the log held slots up to here, of which those after the
 	                           * entries are unreadable; 0: none */
 	bool state_lost;          /* the state was unreadable and starts empty, at slot 0 */
 	const struct mark *marks; /* of other replicas, as recorded */
@@ -128,7 +128,7 @@ enum px_event_kind {
 	PX_RECEIVE,   /* from, message (of a replica, or a list of members that the driver trusts; a
 	               * view, not kept) */
 	PX_PERSISTED, /* write */
-	PX_PROPOSE, /* payload (a view; copied): see PX_SEND. Ignored unless px_open(); never behind
+	PX_PROPOSE, /* payload (a view; copied): see PX_SEND. Ignored unless px_open(); never after
 	             * an open change of the members (px_room), nor with a list that the state would
 	             * refuse */
 	PX_SEND,    /* send the followers what was proposed, together; see px_status.unsent */
@@ -236,7 +236,7 @@ struct px_log_room {
 };
 /* Both as they are now. */
 struct px_log_room px_log_room(const struct px *px);
-/* The list in force behind the last chosen slot. */
+/* The list in force after the last chosen slot. */
 const struct px_members *px_members(const struct px *px);
 /* Why this replica has no vote at the moment; CONDITION_VOTING when it has one. */
 enum replica_condition px_condition(const struct px *px);

@@ -1,6 +1,6 @@
 /* The members, which change by entries of the log: the list in force for a slot is that of the last
  * change below it. So a change is chosen by a majority of the list that it replaces, and nothing is
- * proposed behind it before that (Lamport, "Reconfiguring a State Machine", section 2.3, with a
+ * proposed after it before that (Lamport, "Reconfiguring a State Machine", section 2.3, with a
  * window of one change). At most one voter is added or removed: majorities of successive lists
  * intersect. */
 #include <stdio.h>
@@ -282,7 +282,7 @@ px_reconfig_settle(struct px *px)
 }
 
 /* A replica that receives this answer leaves for good, and until the others know the change as
- * chosen they need the majority of the list before it. When an entry behind the change is chosen, a
+ * chosen they need the majority of the list before it. When an entry after the change is chosen, a
  * majority of the remaining voters has that entry, and has recorded with it that the change is
  * chosen. */
 void

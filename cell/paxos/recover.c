@@ -35,7 +35,7 @@ take_entries(struct px *px, const struct px_recovered *recovered)
 /* Every slot of the state is chosen, but where the hint does not reach, the log may have accepted
  * other values than the chosen ones, or end. If its entry of the state's last slot has the origin
  * of the state's, that entry was chosen, and so were all entries before it, since each follows the
- * one before. Else the log begins behind the state; entries accepted there stay if they follow
+ * one before. Else the log begins after the state; entries accepted there stay if they follow
  * it. */
 static void
 begin_at_state(struct px *px, const struct px_recovered *recovered)
@@ -58,7 +58,7 @@ begin_at_state(struct px *px, const struct px_recovered *recovered)
 }
 
 /* Where the log was cut in front of damage, acceptances are missing that others may have counted,
- * until each of those slots is chosen here, accepted in a higher ballot, or behind the last slot of
+ * until each of those slots is chosen here, accepted in a higher ballot, or after the last slot of
  * a master. */
 void
 px_recover(struct px *px, const struct px_recovered *recovered)
@@ -113,10 +113,10 @@ px_check_repaired(struct px *px)
 }
 
 /* The lost acceptances may be a tail that was never chosen, which no master will send again. The
- * master that this replica follows found in its election that nothing behind its last slot was
- * chosen in a lower ballot, or ever can be: lost acceptances behind that slot, all of them in lower
+ * master that this replica follows found in its election that nothing after its last slot was
+ * chosen in a lower ballot, or ever can be: lost acceptances after that slot, all of them in lower
  * ballots, are of no use to anyone. And in the master's own ballot this replica accepted nothing
- * behind the last slot that the heartbeat reports, if it was sent after this start: it repeats the
+ * after the last slot that the heartbeat reports, if it was sent after this start: it repeats the
  * start that the master knows by this replica's hello. The marks do not tell: a false one, higher
  * than all that this replica has, stays. */
 void

@@ -8,7 +8,7 @@
  * while disks and networks are busy ("Paxos Made Live", section 4.2: many values, one disk flush).
  *
  * Heartbeats do not wait behind entries, so their answers do not show what was lost. If an answer
- * lacks entries that were sent, an Accept without entries is sent behind them: a follower that
+ * lacks entries that were sent, an Accept without entries is sent after them: a follower that
  * receives it, and not all entries before it, reports the hole. Each time the master sends from an
  * earlier slot again a new pass begins, and reports of holes in earlier passes are ignored. */
 #include <string.h>

@@ -45,7 +45,7 @@ bool divergence_due(const struct divergence *d, uint64_t applied);
 /* Keeps the digest that this replica has computed at a place that was due. */
 void divergence_computed(struct divergence *d, uint64_t index, uint64_t digest);
 /* Keeps the digest that a replica, perhaps the master itself, has sent to the master. A digest is
- * ignored if its place is not due, no longer kept, or behind the last chosen slot. */
+ * ignored if its place is not due, no longer kept, or after the last chosen slot. */
 void divergence_reported(struct divergence *d, uint8_t replica, uint64_t index, uint64_t digest,
                          uint64_t chosen);
 /* True if a majority of the voters agrees on a digest that is not in the log yet, with its place in
@@ -53,7 +53,7 @@ void divergence_reported(struct divergence *d, uint8_t replica, uint64_t index, 
 bool divergence_agreed(struct divergence *d, const struct px_members *members, uint64_t *index,
                        uint64_t *digest);
 /* True if a new dispute has begun. `disputed` is its place until a majority agrees on a digest at
- * or behind it. */
+ * or after it. */
 bool divergence_disputed(struct divergence *d, const struct px_members *members, mono_t now);
 /* Drops the digests of the other replicas at the end of a mastership. */
 void divergence_forget(struct divergence *d);

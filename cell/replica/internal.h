@@ -148,14 +148,14 @@ void r_backlog_clear(struct replica *r);
 /* Looks the payloads of the records up again: they are views into the log, which later steps of
  * paxos, in the same step of the replica, may have changed. */
 void r_look_up_payloads(struct replica *r);
-/* True when the entry behind the applied ones is not in the log any more: the state can only be
+/* True when the entry after the applied ones is not in the log any more: the state can only be
  * replaced. */
 bool r_state_waits(const struct replica *r);
 
 /* mastership.c */
 /* Initializes the mastership of a new replica. */
 void r_mastership_init(struct replica *r);
-/* Proposes an entry with this one command, of the master itself, behind the backlog. */
+/* Proposes an entry with this one command, of the master itself, after the backlog. */
 void r_propose(struct replica *r, const struct op *op);
 /* True if this replica is elected, and does not hand the mastership over. */
 bool r_is_master(const struct replica *r);
@@ -193,7 +193,7 @@ void r_member_list_init(struct replica *r, const struct replica_config *config,
 struct wire_list r_member_list_first(const struct replica *r);
 /* Fills in the list, with the progress of each member as the master knows it. */
 void r_member_list_view(const struct replica *r, struct member_view *m);
-/* True while a change is under way. It is over when an entry behind it is applied: then a majority
+/* True while a change is under way. It is over when an entry after it is applied: then a majority
  * of the remaining members has it as chosen on disk, and can go on without the others. */
 bool r_member_list_changing(const struct replica *r);
 /* Proposes the list of the view, which was made from the list in force. False if the tree would

@@ -138,7 +138,7 @@ r_member_list_send(struct replica *r, uint64_t conn)
 	r_absorb_master(r);
 }
 
-/* The change is over when an entry behind it is applied: an empty one is proposed. */
+/* The change is over when an entry after it is applied: an empty one is proposed. */
 void
 r_member_list_changed(struct replica *r)
 {

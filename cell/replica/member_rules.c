@@ -10,7 +10,7 @@
 
 enum {
 	SILENT_LEASES = 4, /* without an answer; then a member counts as dead */
-	/* Slots behind the last chosen one, with which a learner gets its vote: of its log, which a
+	/* Slots after the last chosen one, with which a learner gets its vote: of its log, which a
 	 * vote needs, and of its state.db, which is reported late: a busy cell chooses a thousand
 	 * entries meanwhile. */
 	CAUGHT_UP_LOG = 64,

@@ -254,7 +254,7 @@ struct key_rotation_config {
 	struct cell_file_writer *writer;
 	void (*send)(void *user, uint8_t replica, uint64_t conn, struct bytes frame);
 	/* A majority has the new key: the public ones to be in force are this one and the one
-	 * before it, one behind the other, and behind these the newest one until now, if it is
+	 * before it, one after the other, and after these the newest one until now, if it is
 	 * lost. Empty: this replica can't store the new key. */
 	void (*agreed)(void *user, struct bytes keys);
 	/* Other keys are to be used: key_rotation_keys. */

@@ -33,7 +33,7 @@ behind(const struct server *s)
 }
 
 /* True if the frame can be processed now. Requests wait while writing the log or the state is far
- * behind; and a client that does not read its replies gets no more of them. */
+ * after; and a client that does not read its replies gets no more of them. */
 static bool
 may_step(struct server *s, uint64_t conn, unsigned code)
 {

@@ -105,7 +105,7 @@ enum log_db_reader {
 };
 
 /* Puts into *recovered the part of an opened log that follows a state with the applied index
- * `applied`: entries without a gap, behind `trimmed`. Damage is described in log->found.corruption.
+ * `applied`: entries without a gap, after `trimmed`. Damage is described in log->found.corruption.
  * False with one line in `why` when this reader can't start with it: in a cell of one there is no
  * replica to repair it from, and a voter must know the ballot that it has promised. */
 bool log_db_recover(struct log_db *log, uint64_t applied, enum log_db_reader reader,
@@ -125,7 +125,7 @@ enum work log_db_close(struct log_db *log, bool untouched);
 
 /* Writes one record; call it between sqlite_begin and sqlite_end. An SQLite result code. */
 int log_db_write(struct log_db *log, const struct px_record *record);
-/* Call it once behind the last record of a transaction: writes the newest chosen slot, and deletes
+/* Call it once after the last record of a transaction: writes the newest chosen slot, and deletes
  * some of the rows below the base. An SQLite result code. */
 int log_db_finish(struct log_db *log);
 /* Call it after a commit: updates the watermark. */

@@ -208,7 +208,7 @@ read_entry(struct reader *r, sqlite3_stmt *s)
 	return true;
 }
 
-/* Reads entries from the highest slot down, without payloads: behind a damaged page rows may be
+/* Reads entries from the highest slot down, without payloads: after a damaged page rows may be
  * reachable only in this direction. */
 static bool
 read_last(struct reader *r, sqlite3_stmt *s)

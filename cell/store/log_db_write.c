@@ -58,7 +58,7 @@ bind_number(sqlite3_stmt *statement, int at, uint64_t number)
 	must(sqlite3_bind_int64(statement, at, (int64_t)number) == SQLITE_OK);
 }
 
-/* Binds the numbers of a row, and behind them their checksum. */
+/* Binds the numbers of a row, and after them their checksum. */
 static void
 bind_numbers(sqlite3_stmt *statement, const uint64_t *numbers, size_t n)
 {

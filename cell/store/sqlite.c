@@ -282,7 +282,7 @@ open_file(struct sqlite_db *db, const char *path, int flags, char *why, size_t w
 }
 
 /* Detects a damaged frame in the write-ahead log: SQLite would silently drop it and all frames
- * behind it, though they were synced. */
+ * after it, though they were synced. */
 static bool
 check_wal(struct sqlite_db *db, const char *path, const struct wal_extent *known, char *why,
           size_t why_size)

@@ -135,7 +135,7 @@ tidy(struct writer_thread *w)
 	return work != WORK_FAILED;
 }
 
-/* One transaction and the upkeep behind it; false when the thread is to end. */
+/* One transaction and the upkeep after it; false when the thread is to end. */
 static bool
 work_once(struct writer_thread *w)
 {

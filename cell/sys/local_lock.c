@@ -8,7 +8,7 @@
 
 enum { DESCRIPTORS_MAX = 64 }; /* descriptors searched for the name of a directory */
 
-/* "1: FLOCK  ADVISORY  WRITE 1234 00:27:5 0 EOF"; a waiter has "->" behind the number. A lease is
+/* "1: FLOCK  ADVISORY  WRITE 1234 00:27:5 0 EOF"; a waiter has "->" after the number. A lease is
  * "2: LEASE  ACTIVE    READ  1234 00:27:6 0 EOF". */
 bool
 local_lock_parse(const char *line, const struct mountinfo *mounted, struct local_lock *lock)

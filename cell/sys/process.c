@@ -150,7 +150,7 @@ proc_file_read(pid_t pid, const char *name, char *text, size_t room)
 	return n > 0;
 }
 
-/* The number behind the name of a line; 0: there is no such line. */
+/* The number after the name of a line; 0: there is no such line. */
 static uint64_t
 line_number(const char *text, const char *name, int base)
 {

@@ -40,7 +40,7 @@ struct proc_descriptor {
 /* The file that the descriptor is open on; `number` in decimal. */
 bool proc_file_descriptor(pid_t pid, const char *number, struct proc_descriptor *descriptor);
 
-/* The set of signals behind `key`, such as "\nSigCgt:", in the text of /proc/PID/status; the line
+/* The set of signals after `key`, such as "\nSigCgt:", in the text of /proc/PID/status; the line
  * break makes sure that it is no part of the program's name. */
 uint64_t proc_status_signals(const char *status, const char *key);
 /* Those that the thread has been sent, or its process, and that it has not taken yet. */

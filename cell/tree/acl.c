@@ -326,7 +326,7 @@ acl_has_administrator(const struct tree *t, const struct principal *without)
 
 enum { PURGED_MOST = 64 };
 
-/* The next ACL file behind `n` (NULL: the first one) that names the principal. */
+/* The next ACL file after `n` (NULL: the first one) that names the principal. */
 static struct node *
 next_naming(const struct tree *t, struct node *n, struct bytes principal)
 {

@@ -181,7 +181,7 @@ void removed_add(struct tree *t, const struct node *n);
 void removed_forget_directory(struct node *directory);
 /* Forgets all names. */
 void removed_forget_all(struct tree *t);
-/* The first removed name of the directory behind all of this name; NULL when there is none. */
+/* The first removed name of the directory after all of this name; NULL when there is none. */
 struct removed *removed_after(const struct node *directory, struct bytes name);
 
 #endif

@@ -35,7 +35,7 @@ add_node(uint64_t digest, const struct tree *t, const struct node *n)
 	return digest;
 }
 
-/* The first node behind number `after`; behind the last node it is the first one again. */
+/* The first node after number `after`; after the last node it is the first one again. */
 static const struct node *
 next_node(const struct tree *t, uint64_t after)
 {

@@ -342,7 +342,7 @@ bool tree_principal_of_key(const struct tree *t, struct bytes key, struct tree_p
 bool tree_principal_after(const struct tree *t, struct bytes name, struct tree_principal *p);
 /* The answer of tree_apply to this add_principal, remove_principal or rekey_principal now. */
 enum rc tree_check_principal(const struct tree *t, const struct op *op);
-/* The first ACL file by name, behind that of the name `after` if there is one, that names the
+/* The first ACL file by name, after that of the name `after` if there is one, that names the
  * principal, a user of it or all of them; empty: none does. A view, valid until the next apply. */
 struct bytes tree_acl_naming(const struct tree *t, struct bytes principal, struct bytes after);
 /* True if there is such a principal, and /acl/admin names it or `*`. */
@@ -351,7 +351,7 @@ bool tree_is_admin(const struct tree *t, struct bytes principal);
  * operator: it is an administrator, or /acl/lasting names it or `*`. */
 bool tree_may_last(const struct tree *t, struct bytes principal);
 
-/* The public signing keys in force, the newest and the one before it, one behind the other; empty
+/* The public signing keys in force, the newest and the one before it, one after the other; empty
  * until the cell's key is rotated for the first time. A view, valid until the next apply. */
 struct bytes tree_signing_keys(const struct tree *t);
 /* Index of the entry that rotated the key last; 0: none has. */

@@ -115,7 +115,7 @@ value_text(const json_t *value, char text[COLUMN_TEXT])
 		         json_is_string(value) ? json_string_value(value) : "?");
 }
 
-/* Nothing is filled up behind the last text of a line. */
+/* Nothing is filled up after the last text of a line. */
 static void
 print_row(const struct column *columns, const json_t *row)
 {

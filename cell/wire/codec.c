@@ -247,7 +247,7 @@ turn_of(unsigned code)
 	return v != NULL ? v->turn : TURN_ORDER;
 }
 
-/* The end of a session is reported behind its last replies. */
+/* The end of a session is reported after its last replies. */
 bool
 wire_frame_goes_first(struct bytes frame)
 {
@@ -378,7 +378,7 @@ wire_get_entry(struct bytes from, struct entry *e)
 	return cursor_done(&c) ? RC_OK : RC_BAD_MESSAGE;
 }
 
-/* Offset of the operation's code in an entry of one command: behind four numbers and a length. */
+/* Offset of the operation's code in an entry of one command: after four numbers and a length. */
 enum { ONE_COMMAND_OP = 4 + 4 + 4 * 8 + 4 };
 
 bool

@@ -6,7 +6,7 @@
 
 struct condition_words {
 	const char *name;
-	const char *means; /* behind "replica N" */
+	const char *means; /* after "replica N" */
 	const char *todo;  /* NULL: the replica comes out of it by itself, or nothing is wrong */
 };
 

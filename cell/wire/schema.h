@@ -84,7 +84,7 @@ enum { WIRE_MINOR = 0 };
 
 /* A node watched for a user, by the kinds of events (1 << enum watch_event_kind; 0: no more). */
 #define WIRE_watch(F) F(u64, node, 0) F(u32, mask, 0) F(text, user, LIMIT_PRINCIPAL)
-#define WIRE_watch_state(F) /* OK, STALE, ACCES, FULL; events begin behind */ F(u64, node, 0) \
+#define WIRE_watch_state(F) /* OK, STALE, ACCES, FULL; events begin after */ F(u64, node, 0) \
 	F(u8, rc, 0) F(u64, after, 0) F(u64, generation, 0) F(text, path, LIMIT_PATH)
 #define WIRE_watch_event(F) F(u64, node, 0) F(u8, kind, 0) F(u64, generation, 0)             \
 	F(i64, time_ns, 0) F(text, name, LIMIT_NAME) /* wall clock, for people; of a child */

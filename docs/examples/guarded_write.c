@@ -26,7 +26,7 @@ main(int argc, char **argv)
 		perror(argv[1]);
 		return 1;
 	}
-	/* Truncated behind the sequencer, not by open: that would not be guarded. */
+	/* Truncated after the sequencer, not by open: that would not be guarded. */
 	file = open(argv[2], O_WRONLY | O_CREAT, 0666);
 	if (file < 0 || lsfs_set_sequencer(file, sequencer) < 0 || ftruncate(file, 0) < 0 ||
 	    dprintf(file, "%s\n", argv[3]) < 0 || close(file) < 0) {

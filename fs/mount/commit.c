@@ -23,7 +23,7 @@ commit_op(const struct handle *h)
 	return op;
 }
 
-/* Puts the appended bytes behind the version that the handle has read. */
+/* Puts the appended bytes after the version that the handle has read. */
 static void
 join_tail(struct handle *h)
 {
@@ -355,7 +355,7 @@ flush_entered(struct mount *m, struct call *c)
 }
 
 /* True if the flush has something to do on its handle, or may have and need not wait for that: then
- * it is decided once, behind the entry. */
+ * it is decided once, after the entry. */
 static bool
 flush_enters(const struct handle *h, const struct mount_event *e)
 {

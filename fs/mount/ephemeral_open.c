@@ -113,7 +113,7 @@ open_again(struct mount *m, struct inode *i)
 
 /* The session is an opener of the target by the source's number, unless the source was permanent.
  * While `from` keeps a dead handle, that number stays with `from`. An open by the source's number
- * that the cell has not confirmed may come too late, behind this rename: the target is opened by
+ * that the cell has not confirmed may come too late, after this rename: the target is opened by
  * its own. */
 void
 ephemeral_moved(struct mount *m, struct inode *from, struct inode *to)

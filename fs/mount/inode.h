@@ -30,7 +30,7 @@ struct inode {
 	uint64_t opened;        /* the number by which this session is an opener; 0: it is none */
 	bool watched;           /* the client was asked to watch it */
 	bool told_gone;         /* an event has told that the node is deleted */
-	bool opening;           /* by a request behind a rename, not confirmed yet */
+	bool opening;           /* by a request after a rename, not confirmed yet */
 	struct version *newest; /* the latest version in memory; NULL: none */
 	struct version *last;   /* contents of a file that was deleted here while open; counted */
 	struct handle_list handles;

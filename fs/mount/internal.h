@@ -118,7 +118,7 @@ struct stale_walks {
 	struct stale_walk ring[STALE_WALKS];
 	size_t next;
 	uint64_t found; /* names that led to nodes, so far */
-	mono_t until;   /* of the latest one: no walk is under way behind it */
+	mono_t until;   /* of the latest one: no walk is under way after it */
 };
 
 /* The calls and requests of a mount, counted, and the file .cell/metrics, which shows the numbers
@@ -355,7 +355,7 @@ void commit_fsync(struct mount *m, struct call *c);
 
 /* Events of nodes and of the session. The mount watches each node that is open here while somebody
  * reads .cell/events, and each node whose handle was polled. An event is pending on every handle of
- * its node (POLLPRI), until that reads the contents anew or is used for a lock. */
+ * its node (POLLPRI), until that reads the contents again or is used for a lock. */
 
 /* The handles of the node are others than before: begins or ends its watch, if that is due. */
 void event_watch_follow(struct mount *m, struct inode *i);

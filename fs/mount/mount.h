@@ -91,7 +91,7 @@ enum mount_event_kind {
 	/* from the cell and the driver; not answered */
 	MOUNT_ANSWER,  /* answer */
 	MOUNT_GRANT,   /* grant */
-	MOUNT_WATCHED, /* watched, wall_ns; behind the answers and grants of that step */
+	MOUNT_WATCHED, /* watched, wall_ns; after the answers and grants of that step */
 	MOUNT_DROPPED, /* nodes, everything: the client has dropped these from its cache; before
 	                * everything else of that step of the client */
 	MOUNT_WRITTEN, /* the kernel has all replies, at the latest since now */

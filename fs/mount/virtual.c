@@ -226,7 +226,7 @@ check_entered(struct mount *m, struct call *c)
 		call_status(m, c, EINVAL);
 }
 
-/* The first write behind an answer begins another sequencer. */
+/* The first write after an answer begins another sequencer. */
 static void
 sequencer_entered(struct mount *m, struct call *c)
 {
