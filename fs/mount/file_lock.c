@@ -354,9 +354,21 @@ record_lock_get(struct mount *m, struct call *c)
 /* The lock that is set through the attribute user.ls.lock, for directories and scripts: neither has
  * an open file that could own a lock. Its owner is this mount's session and the local user. */
 
+/* A lock of another owner is not freed here; one that nobody holds is free already. */
+static void
+free_heard(struct mount *m, struct call *c, const struct client_answer *a)
+{
+	int error = call_path_errno(m, c, a);
+
+	if (error == 0 && a->result.lock.holders.count > 0)
+		error = EPERM;
+	call_status(m, c, error);
+}
+
 void
 attribute_lock_set(struct mount *m, struct call *c, enum lock_mode mode)
 {
+	struct op op = {.code = OP_get_lock};
 	struct mount_lock *l;
 
 	c->mode = mode;
@@ -369,7 +381,8 @@ attribute_lock_set(struct mount *m, struct call *c, enum lock_mode mode)
 	}
 	l = lock_find(c->inode, LOCK_ATTRIBUTE, c->event.uid);
 	if (l == NULL) {
-		call_status(m, c, 0);
+		op.get_lock.node = c->inode->ino;
+		call_ask(m, c, &op, free_heard);
 		return;
 	}
 	lock_refer(c, l);

@@ -297,9 +297,11 @@ case_attribute_lock() {
 	exec 9<> "$d/f"
 	flock 9
 	refused "Device or resource busy" setfattr -n user.ls.lock -v exclusive "$d/f"
-	setfattr -n user.ls.lock -v free "$d/f"
+	refused "Operation not permitted" setfattr -n user.ls.lock -v free "$d/f"
+	refused "Operation not permitted" setfattr -x user.ls.lock "$d/f"
 	is "$(attribute lock "$d/f")" exclusive
 	exec 9>&-
+	setfattr -n user.ls.lock -v free "$d/f"
 }
 
 case_lock_holders() {
