@@ -92,6 +92,13 @@ leave_terminal(bool debug)
 	close(null);
 }
 
+void
+daemon_stay(struct daemon *daemon)
+{
+	daemon->stays = true;
+	prctl(PR_SET_PDEATHSIG, 0);
+}
+
 /* Before the parent exits: its caller may wait until these descriptors are closed. */
 void
 daemon_leave(struct daemon *daemon)
@@ -108,7 +115,7 @@ static void
 release_parent(struct daemon *daemon, char word)
 {
 	prctl(PR_SET_PDEATHSIG, 0);
-	if (write(daemon->ready, &word, 1) != 1)
+	if (write(daemon->ready, &word, 1) != 1 && !daemon->stays)
 		raise(SIGTERM); /* the parent was killed meanwhile: as in daemon_fork */
 	close(daemon->ready);
 	daemon->ready = -1;

@@ -8,6 +8,7 @@
 struct daemon {
 	int ready;  /* the child's end of the pipe to its parent; -1: in the foreground */
 	bool debug; /* the system log gets messages of LEVEL_DEBUG, too */
+	bool stays; /* see daemon_stay */
 };
 
 /* Forks. In the child: true, with *daemon for daemon_ready. In the parent: waits until the child
@@ -17,6 +18,8 @@ struct daemon {
  * stderr until it is ready, so that its messages are seen. */
 bool daemon_fork(struct daemon *daemon, const char *mountpoint, int *status);
 
+/* The child goes on if the parent is killed: it is about to have a mount that was there before. */
+void daemon_stay(struct daemon *daemon);
 /* Detaches from the terminal: messages go to the system log from here on. Nothing changes in the
  * foreground. */
 void daemon_leave(struct daemon *daemon);

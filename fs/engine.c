@@ -1,5 +1,6 @@
 #include "fs/engine.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include "cell/base/memory.h"
 #include "cell/base/must.h"
@@ -344,13 +345,14 @@ engine_status(const struct engine *e)
 /* ---- creation and the end ---- */
 
 int
-engine_new(struct engine **engine, uv_loop_t *loop, struct link *link,
-           const struct mount_config *mount, const struct client_config *client,
-           const struct engine_output *output)
+engine_load(struct engine **engine, uv_loop_t *loop, struct link *link,
+            const struct mount_config *mount, const struct client_config *client,
+            const struct engine_output *output, struct image *image)
 {
 	struct engine *e = memory_zero(1, sizeof *e);
 	struct client_config traced_client = *client;
 	struct mount_config traced_mount = *mount;
+	const struct client_members *members;
 	mono_t now = clock_now();
 	int rc = uv_timer_init(loop, &e->timer);
 
@@ -365,10 +367,19 @@ engine_new(struct engine **engine, uv_loop_t *loop, struct link *link,
 	e->armed = e->close_deadline = MONO_NEVER;
 	e->trace.on = output->debug;
 	traced_client.trace = traced_mount.trace = &e->trace;
-	e->client = client_new(&traced_client, now);
+	e->client = image != NULL ? client_load(&traced_client, image, now)
+	                          : client_new(&traced_client, now);
+	if (e->client == NULL)
+		return -EBADMSG;
+	e->mount = image != NULL ? mount_load(&traced_mount, e->client, image)
+	                         : mount_new(&traced_mount, e->client);
+	if (e->mount == NULL)
+		return -EBADMSG;
 	e->update.deadline = client_deadline(e->client);
-	e->done.deadline = MONO_NEVER;
-	e->mount = mount_new(&traced_mount, e->client);
+	e->done.deadline = mount_deadline(e->mount);
+	members = client_members(e->client);
+	if (members->n > 0)
+		link_set_members(link, members);
 	link_start(link, &(struct link_callbacks){.connected = on_connected,
 	                                          .frame = on_frame,
 	                                          .disconnected = on_disconnected,
@@ -377,6 +388,28 @@ engine_new(struct engine **engine, uv_loop_t *loop, struct link *link,
 	arm(e, now);
 	*engine = e;
 	return 0;
+}
+
+int
+engine_new(struct engine **engine, uv_loop_t *loop, struct link *link,
+           const struct mount_config *mount, const struct client_config *client,
+           const struct engine_output *output)
+{
+	return engine_load(engine, loop, link, mount, client, output, NULL);
+}
+
+bool
+engine_is_still(const struct engine *e)
+{
+	return !e->closed && e->requests_n == 0 && e->watches_n == 0 &&
+	       client_is_still(e->client) && mount_is_still(e->mount);
+}
+
+void
+engine_save(const struct engine *e, struct image *to)
+{
+	client_save(e->client, to);
+	mount_save(e->mount, to);
 }
 
 void

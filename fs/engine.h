@@ -33,6 +33,18 @@ int engine_new(struct engine **engine, uv_loop_t *loop, struct link *link,
                const struct mount_config *mount, const struct client_config *client,
                const struct engine_output *output);
 
+/* The same for the mount and the session of another process, of which `image` is. -EBADMSG: it is
+ * no such image. */
+int engine_load(struct engine **engine, uv_loop_t *loop, struct link *link,
+                const struct mount_config *mount, const struct client_config *client,
+                const struct engine_output *output, struct image *image);
+/* True if an image can be made: no call waits but for a lock or an event, and the session is safe.
+ */
+bool engine_is_still(const struct engine *e);
+/* Makes the image. Nothing may be done with the engine afterwards, unless no other process goes on
+ * with it. */
+void engine_save(const struct engine *e, struct image *to);
+
 /* Processes one call of the kernel; sets event->now. */
 void engine_call(struct engine *e, struct mount_event *event);
 

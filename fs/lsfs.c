@@ -1,5 +1,6 @@
 #include "fs/lsfs.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -13,10 +14,12 @@
 #include "cell/sys/confinement.h"
 #include "cell/sys/log.h"
 #include "cell/sys/process.h"
+#include "fs/handover.h"
 #include "fs/local_locks.h"
 #include "fs/mountpoint.h"
 #include "fs/fuse/device.h"
 #include "fs/source.h"
+#include "fs/takeover.h"
 
 enum { TELL_FIRST_MS = 1000, TELL_AGAIN_MS = 60000 };
 
@@ -35,8 +38,10 @@ struct lsfs {
 	struct engine *engine;
 	struct device device;
 	struct local_locks local_locks;
-	bool safe;    /* the session has been safe */
-	bool refused; /* every replica refuses us, so there will be no session */
+	struct handover handover;
+	struct takeover takeover; /* of the mount of another process; with --replace */
+	bool safe;                /* the session has been safe */
+	bool refused;             /* every replica refuses us, so there will be no session */
 	bool init_answered;
 	bool ready; /* the mount answers */
 	bool stopping;
@@ -82,6 +87,7 @@ stop(struct lsfs *l)
 	uv_close((uv_handle_t *)&l->begin, NULL);
 	uv_close((uv_handle_t *)&l->watchdog, NULL);
 	local_locks_stop(&l->local_locks);
+	handover_stop(&l->handover);
 	device_stop(&l->device);
 	if (l->engine)
 		engine_close(l->engine, on_engine_closed, l);
@@ -148,7 +154,7 @@ report_if_ready(struct lsfs *l)
 	daemon_leave(l->daemon);
 	if (confinement_enter_mounted(l->source.process != NULL, why, sizeof why)) {
 		daemon_ready(l->daemon);
-		if (l->options->foreground)
+		if (l->options->foreground || l->options->replace)
 			report_to_manager(l);
 		return;
 	}
@@ -243,8 +249,9 @@ on_wake(void *user, uint64_t fh)
 
 /* ---- starting ---- */
 
+/* `state`: of the engine that this one goes on for; NULL: it is the first. */
 static int
-start_engine(struct lsfs *l)
+start_engine(struct lsfs *l, struct image *state)
 {
 	const struct options *o = l->options;
 	static char host_name[LIMIT_HOST + 1];
@@ -284,7 +291,7 @@ start_engine(struct lsfs *l)
 		client.earlier_session = l->mountpoint.earlier.session;
 		memcpy(client.earlier_nonce, l->mountpoint.earlier.nonce, LIMIT_NONCE);
 	}
-	return engine_new(&l->engine, &l->loop, l->link, &mount, &client, &output);
+	return engine_load(&l->engine, &l->loop, l->link, &mount, &client, &output, state);
 }
 
 static int
@@ -337,20 +344,70 @@ warn_of_another(void *user, const struct mountinfo *info)
 	         l->mountpoint.path, info->path, info->path, l->mountpoint.path);
 }
 
+/* `listening`: the socket of the process that had the mount before; -1: none had. */
+static bool
+serve_mount(struct lsfs *l, int listening)
+{
+	int rc = device_start(&l->device, &l->loop, l->engine);
+
+	if (rc == 0)
+		rc = local_locks_start(&l->local_locks, &l->loop, &l->device.mounted);
+	if (rc < 0) {
+		log_error("%s: cannot start: %s", l->mountpoint.path, uv_strerror(rc));
+		return false;
+	}
+	l->handover.options = l->options;
+	l->handover.source = &l->source;
+	l->handover.mountpoint = &l->mountpoint;
+	l->handover.device = &l->device;
+	l->handover.engine = l->engine;
+	handover_start(&l->handover, &l->loop, listening);
+	return true;
+}
+
 static bool
 mount_now(struct lsfs *l)
 {
-	int rc;
-
 	mountinfo_each(MOUNTINFO_TYPE, warn_of_another, l);
-	if (device_mount(&l->device, l->mountpoint.path) < 0)
-		return false;
-	rc = device_start(&l->device, &l->loop, l->engine);
+	return device_mount(&l->device, l->mountpoint.path) == 0 && serve_mount(l, -1);
+}
+
+/* Until the other process has let go of the mount it goes on with it, if this one fails: so nothing
+ * may be closed in order before that. */
+static bool
+take_over(struct lsfs *l)
+{
+	struct takeover *t = &l->takeover;
+	struct client_status status;
+	struct image state;
+	int rc = 0;
+
+	if (!takeover_begin(t, l->mountpoint.path, l->mountpoint.run.path))
+		_exit(1);
+	state = image_from(t->state);
+	if (!device_load(&l->device, &state, true))
+		rc = -EBADMSG;
 	if (rc == 0)
-		rc = local_locks_start(&l->local_locks, &l->loop, &l->device.mounted);
-	if (rc < 0)
-		log_error("%s: cannot start: %s", l->mountpoint.path, uv_strerror(rc));
-	return rc == 0;
+		rc = start_engine(l, &state);
+	if (rc == 0 && !image_done(&state))
+		rc = -EBADMSG;
+	if (rc < 0) {
+		log_error("%s: the state of the running lsfs is not understood: %s",
+		          l->mountpoint.path, strerror(-rc));
+		_exit(1);
+	}
+	if (!takeover_end(t, l->mountpoint.path))
+		_exit(1);
+	l->mountpoint.run.fd = t->record;
+	l->safe = true;
+	status = engine_status(l->engine);
+	record_session(l, &status);
+	log_info("%s: took the mount over: session %" PRIu64, l->mountpoint.path, status.session);
+	if (device_adopt(&l->device, t->device, l->mountpoint.path) < 0 ||
+	    !serve_mount(l, t->listening))
+		return false;
+	state = image_from(t->state);
+	return device_load(&l->device, &state, false);
 }
 
 static void
@@ -395,7 +452,9 @@ serve(struct lsfs *l)
 	if (!l->link)
 		return false;
 	link_on_refused(l->link, on_refused, l);
-	if ((rc = start_engine(l)) == 0)
+	if (l->options->replace)
+		return take_over(l);
+	if ((rc = start_engine(l, NULL)) == 0)
 		rc = uv_timer_start(&l->begin, on_begin, TELL_FIRST_MS, 0);
 	if (rc < 0)
 		log_error("%s: cannot start: %s", l->mountpoint.path, uv_strerror(rc));
@@ -411,6 +470,9 @@ run_loop(struct lsfs *l)
 	}
 	uv_run(&l->loop, UV_RUN_DEFAULT);
 	must(uv_loop_close(&l->loop) == 0);
+	/* libfuse unmounts only what it has mounted. */
+	if (l->options->replace && device_is_mounted(&l->device))
+		mountpoint_detach(&l->mountpoint);
 	device_fini(&l->device);
 	if (l->engine)
 		engine_free(l->engine);
@@ -438,7 +500,11 @@ start(struct lsfs *l)
 {
 	char why[256];
 
-	if (!source_find(&l->source, l->options, l->mountpoint.path) || !start_device(l))
+	if (!source_find(&l->source, l->options, l->mountpoint.path))
+		return false;
+	if (l->options->replace)
+		snprintf(l->source.shown, sizeof l->source.shown, "%s", l->takeover.shown);
+	if (!start_device(l))
 		return false;
 	if (!confinement_before_mount(why, sizeof why))
 		log_error("%s: can't be confined: %s", l->mountpoint.path, why);
@@ -456,16 +522,24 @@ lsfs_run(const struct options *options, struct daemon *daemon)
 	struct lsfs *l = memory_zero(1, sizeof *l);
 	int status = 1;
 
-	l->options = options;
+	l->options = options->replace ? &l->takeover.options : options;
 	l->daemon = daemon;
-	if (mountpoint_take(&l->mountpoint, options->mountpoint)) {
+	if (options->replace)
+		daemon_stay(daemon);
+	if (options->replace ? mountpoint_of_another(&l->mountpoint, options->mountpoint) &&
+	                           takeover_ask(&l->takeover, options, l->mountpoint.path,
+	                                        l->mountpoint.run.path)
+	                     : mountpoint_take(&l->mountpoint, options->mountpoint)) {
 		l->session_closed = l->mountpoint.earlier.session == 0;
 		if (start(l)) {
 			run_loop(l);
 			status = l->failed;
 		}
-		mountpoint_release(&l->mountpoint, l->session_closed);
+		/* Before it was handed over, the record is not ours. */
+		if (l->mountpoint.run.fd >= 0)
+			mountpoint_release(&l->mountpoint, l->session_closed);
 	}
+	takeover_free(&l->takeover);
 	free(l);
 	return status;
 }

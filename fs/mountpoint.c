@@ -57,7 +57,7 @@ detach(const char *path)
 		return true;
 	if (errno == EPERM && detach_by_helper(path))
 		return true;
-	log_error("%s: cannot unmount the dead mount: %s", path, strerror(errno));
+	log_error("%s: cannot unmount: %s", path, strerror(errno));
 	return false;
 }
 
@@ -168,6 +168,28 @@ mountpoint_take(struct mountpoint *m, const char *path)
 		return true;
 	mountpoint_release(m, m->earlier.session == 0);
 	return false;
+}
+
+bool
+mountpoint_of_another(struct mountpoint *m, const char *path)
+{
+	int rc = mountinfo_canonical(path, m->path);
+
+	m->run.fd = -1;
+	if (rc == 0 && !has_mount(m->path))
+		rc = -ENOTCONN;
+	if (rc == 0)
+		rc = run_dir_path(m->path, m->run.path);
+	if (rc < 0)
+		log_error("%s: %s", path,
+		          rc == -ENOTCONN ? "no cell is mounted there" : strerror(-rc));
+	return rc == 0;
+}
+
+bool
+mountpoint_detach(const struct mountpoint *m)
+{
+	return detach(m->path);
 }
 
 void

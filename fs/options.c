@@ -209,7 +209,7 @@ helper_option(struct options *o, int letter)
 	}
 }
 
-enum { OPT_STANDALONE = 256, OPT_CELL, OPT_LOG };
+enum { OPT_STANDALONE = 256, OPT_CELL, OPT_LOG, OPT_REPLACE };
 
 static bool
 one_option(struct options *o, int letter)
@@ -224,6 +224,7 @@ one_option(struct options *o, int letter)
 		o->debug = true;
 		return true;
 	case 'o':
+		o->configured = true;
 		return mount_options(o, optarg);
 	case 'h':
 		o->help = true;
@@ -242,6 +243,9 @@ one_option(struct options *o, int letter)
 		else
 			log_error("--log: '%s' is not json", optarg);
 		return strcmp(optarg, "json") == 0;
+	case OPT_REPLACE:
+		o->replace = true;
+		return true;
 	default: /* getopt has printed the error */
 		return false;
 	}
@@ -250,24 +254,31 @@ one_option(struct options *o, int letter)
 static bool
 fit_together(const struct options *o)
 {
-	if (o->lasting && o->grace_s > 0)
+	if (o->replace && (o->configured || o->standalone || o->cell != NULL))
+		log_error("--replace: the mount keeps its options: give none");
+	else if (o->lasting && o->grace_s > 0)
 		log_error("options lasting and grace: a lasting session has no grace limit");
-	return !o->lasting || o->grace_s == 0;
+	else
+		return true;
+	return false;
 }
 
 static bool
 positional(struct options *o, int n, char **args)
 {
+	const int needed = o->replace ? 1 : 2;
+
 	if (o->help || o->version)
 		return true;
-	if (n != 2) {
-		log_error("%s: %s", n < 2 ? "missing argument" : args[2],
-		          n < 2 ? "SOURCE and MOUNTPOINT are needed (see --help)"
-		                : "unexpected argument (see --help)");
+	if (n != needed) {
+		log_error("%s: %s", n < needed ? "missing argument" : args[needed],
+		          n > needed   ? "unexpected argument (see --help)"
+		          : o->replace ? "MOUNTPOINT is needed (see --help)"
+		                       : "SOURCE and MOUNTPOINT are needed (see --help)");
 		return false;
 	}
 	o->source = args[0];
-	o->mountpoint = args[1];
+	o->mountpoint = args[needed - 1];
 	return true;
 }
 
@@ -289,6 +300,7 @@ options_parse(struct options *o, int argc, char **argv)
 	    {"standalone", no_argument, NULL, OPT_STANDALONE},
 	    {"cell", required_argument, NULL, OPT_CELL},
 	    {"log", required_argument, NULL, OPT_LOG},
+	    {"replace", no_argument, NULL, OPT_REPLACE},
 	    {"help", no_argument, NULL, 'h'},
 	    {"version", no_argument, NULL, 'V'},
 	    {NULL, 0, NULL, 0},
@@ -323,11 +335,15 @@ options_help(void)
 {
 	puts("usage: lsfs --standalone [-df] [--cell NAME] [-o OPTIONS] DATADIR MOUNTPOINT\n"
 	     "       lsfs [-df] [-o OPTIONS] SOURCE MOUNTPOINT\n"
+	     "       lsfs [-df] --replace MOUNTPOINT\n"
 	     "\n"
 	     "Mounts a cell: its files can be read, written and locked by all who mount it.\n"
 	     "\n"
 	     "  --standalone      run a cell of one replica in this process, data in DATADIR\n"
 	     "  --cell NAME       the standalone cell's name at its first start (default: local)\n"
+	     "  --replace         take over the mount of a running lsfs, with its options, "
+	     "session,\n"
+	     "                    open files and locks: for an upgrade\n"
 	     "  -f, --foreground  stay in the foreground and log to stderr\n"
 	     "  -d, --debug       log every call and every decision about it\n"
 	     "      --log=json    log JSON objects, one a line\n"

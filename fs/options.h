@@ -10,7 +10,9 @@ struct options {
 	bool helper; /* called by mount(8) */
 	bool fake;   /* mount -f: everything but the mount itself */
 	bool foreground;
-	bool debug; /* log every verdict of mount and client */
+	bool debug;      /* log every verdict of mount and client */
+	bool replace;    /* take over the mount of a running lsfs, with its options */
+	bool configured; /* options of the mount were given */
 	bool standalone;
 	const char *cell;   /* name of a standalone cell at its first start; NULL: not given */
 	char *key;          /* file; NULL: not given; owned */

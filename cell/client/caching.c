@@ -383,6 +383,22 @@ client_caching_on_invalidated(struct client *c, uint64_t invalidation)
 	}
 }
 
+/* ---- the image ---- */
+
+/* The master gave leave for what the other process has cached and passed on: all of that has to be
+ * invalidated before a generation is shown again. */
+void
+client_caching_image(struct client *c, struct image *i)
+{
+	struct client_caching *k = &c->caching;
+
+	IMAGE(i, k->generation);
+	IMAGE(i, k->invalidation);
+	IMAGE_TIME(i, k->used);
+	if (image_reads(i))
+		k->kept = k->generation != 0;
+}
+
 /* ---- time ---- */
 
 void

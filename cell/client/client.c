@@ -129,6 +129,50 @@ client_new(const struct client_config *config, mono_t now)
 	return c;
 }
 
+/* ---- the image ---- */
+
+bool
+client_is_still(const struct client *c)
+{
+	return c->session.state == CLIENT_SAFE && !c->session.closing && client_request_idle(c) &&
+	       client_caching_shown(c) && TAILQ_EMPTY(&c->caching.debts) &&
+	       (c->replies.spent || c->replies.kept.len == 0);
+}
+
+/* The same for writing and for reading. */
+static void
+client_image(struct client *c, struct image *i)
+{
+	client_session_image(c, i);
+	client_connection_image(c, i);
+	client_keepalive_image(c, i);
+	client_request_image(c, i);
+	client_caching_image(c, i);
+	client_lock_waits_image(c, i);
+	client_watches_image(c, i);
+}
+
+void
+client_save(const struct client *c, struct image *to)
+{
+	must(client_is_still(c));
+	client_image((struct client *)c, to); /* which sets nothing */
+}
+
+struct client *
+client_load(const struct client_config *config, struct image *from, mono_t now)
+{
+	struct client *c = client_new(config, now);
+
+	client_image(c, from);
+	if (!from->from.failed) {
+		c->deadline = deadline(c);
+		return c;
+	}
+	client_free(c);
+	return NULL;
+}
+
 void
 client_free(struct client *c)
 {

@@ -16,6 +16,7 @@
 #ifndef LSFS_CLIENT_CLIENT_H
 #define LSFS_CLIENT_CLIENT_H
 
+#include "cell/base/image.h"
 #include "cell/base/mono.h"
 #include "cell/base/rng.h"
 #include "cell/base/trace.h"
@@ -46,6 +47,17 @@ struct client_config {
 struct client *client_new(const struct client_config *config, mono_t now);
 /* Frees the client, in whatever state. */
 void client_free(struct client *c);
+
+/* True if another process could go on with its session: that is safe, and nothing is under way but
+ * waits for locks. */
+bool client_is_still(const struct client *c);
+/* The image of such a client: the session, the numbers of its requests, the waits for locks and the
+ * watches. The cache and the connections are no part of it: the next client makes a connection, as
+ * after one that has failed. */
+void client_save(const struct client *c, struct image *to);
+/* A client of this configuration that goes on with the session; NULL: it is no image of one. The
+ * clock is that of the other process. */
+struct client *client_load(const struct client_config *config, struct image *from, mono_t now);
 
 enum client_event_kind {
 	CLIENT_CONNECTED,    /* the connection asked for by `connect` is established */

@@ -294,6 +294,15 @@ read_list(const struct msg_members *m, bool voters, struct client_members *to)
 			to->list[to->n++] = replica;
 }
 
+/* The ids to try are those of the list. */
+static void
+list_follow(struct client *c)
+{
+	c->config.replicas_n = c->members.n;
+	for (int i = 0; i < c->members.n; i++)
+		c->config.replicas[i] = c->members.list[i].id;
+}
+
 /* A list without an address is that of a cell in one process, which no other machine can reach. */
 void
 client_replica_list_received(struct client *c, const struct msg_members *m)
@@ -309,9 +318,7 @@ client_replica_list_received(struct client *c, const struct msg_members *m)
 	CLIENT_TRACE(c, "list of members %llu: replicas: %d", (unsigned long long)m->version,
 	             told.n);
 	c->members = told;
-	c->config.replicas_n = told.n;
-	for (int i = 0; i < told.n; i++)
-		c->config.replicas[i] = told.list[i].id;
+	list_follow(c);
 	c->update->members_changed = true;
 	client_connection_members(c);
 	client_standby_members(c);
@@ -321,4 +328,35 @@ const struct client_members *
 client_members(const struct client *c)
 {
 	return &c->members;
+}
+
+/* ---- the image ---- */
+
+/* The members; the first connection is made to the master that the other process had. */
+void
+client_connection_image(struct client *c, struct image *i)
+{
+	struct client_members *m = &c->members;
+
+	IMAGE(i, m->version);
+	IMAGE(i, m->n);
+	if (m->n < 0 || m->n > LIMIT_REPLICAS) {
+		m->n = 0;
+		image_refuse(i);
+	}
+	for (int n = 0; n < m->n; n++) {
+		struct client_replica *r = &m->list[n];
+
+		IMAGE(i, r->id);
+		IMAGE(i, r->voter);
+		image_array(i, r->address, sizeof r->address);
+		image_array(i, r->key, sizeof r->key);
+		if (memchr(r->address, '\0', sizeof r->address) == NULL)
+			image_refuse(i);
+	}
+	if (!image_reads(i))
+		return;
+	if (m->n > 0)
+		list_follow(c);
+	c->connection.prefer = c->session.master;
 }

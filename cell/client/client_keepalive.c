@@ -253,3 +253,13 @@ client_keepalive_deadline(const struct client *c)
 		return MONO_NEVER;
 	return mono_min(silence_end(c), datagram_due(c));
 }
+
+void
+client_keepalive_image(struct client *c, struct image *i)
+{
+	IMAGE(i, c->keepalive.sequence);
+	IMAGE(i, c->keepalive.datagram_sequence);
+	IMAGE(i, c->keepalive.scarce);
+	IMAGE_TIME(i, c->keepalive.lease);
+	IMAGE_TIME(i, c->keepalive.lease_end);
+}

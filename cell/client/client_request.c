@@ -575,3 +575,11 @@ client_request_deadline(const struct client *c)
 
 	return waiting ? c->session.patience_end : MONO_NEVER;
 }
+
+void
+client_request_image(struct client *c, struct image *i)
+{
+	IMAGE(i, c->requests.next_number);
+	if (c->requests.next_number == 0)
+		image_refuse(i);
+}

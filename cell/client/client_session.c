@@ -349,3 +349,23 @@ client_session_deadline(const struct client *c)
 		return MONO_NEVER;
 	}
 }
+
+void
+client_session_image(struct client *c, struct image *i)
+{
+	struct client_session *s = &c->session;
+
+	IMAGE(i, s->id);
+	IMAGE(i, s->epoch);
+	IMAGE(i, s->master);
+	image_array(i, s->principal, sizeof s->principal);
+	image_array(i, s->nonce, sizeof s->nonce);
+	IMAGE_TIME(i, s->grace);
+	if (!image_reads(i))
+		return;
+	if (s->id == 0 || memchr(s->principal, '\0', sizeof s->principal) == NULL)
+		image_refuse(i);
+	s->state = CLIENT_SAFE;
+	s->sessions = 1;
+	s->earlier = 0;
+}

@@ -270,6 +270,8 @@ void client_session_lost(struct client *c, bool ended);
 void client_session_close(struct client *c, enum session_end cause);
 /* The session is ended, or the time for it is over: the client is CLOSED. */
 void client_session_closed(struct client *c);
+/* The session in an image. */
+void client_session_image(struct client *c, struct image *i);
 /* Handles the deadlines of the session that have come. */
 void client_session_tick(struct client *c);
 /* The earliest deadline of the session. */
@@ -307,6 +309,8 @@ void client_connection_tick(struct client *c);
 mono_t client_connection_deadline(const struct client *c);
 /* The ids to try have changed. */
 void client_connection_members(struct client *c);
+/* The members in an image. */
+void client_connection_image(struct client *c, struct image *i);
 /* Sends a message on the connection; its views are copied. */
 void client_send(struct client *c, const struct message *m);
 
@@ -346,6 +350,8 @@ void client_keepalive_on_reply(struct client *c, const struct msg_keepalive_repl
 void client_keepalive_on_datagram(struct client *c, struct bytes frame);
 /* Sends `returned`, if it is due: everything was sent again on this connection. */
 void client_keepalive_tell_returned(struct client *c);
+/* The lease and the numbers of KeepAlives in an image. */
+void client_keepalive_image(struct client *c, struct image *i);
 /* Handles the deadlines of lease and KeepAlive that have come. */
 void client_keepalive_tick(struct client *c);
 /* The earliest of these deadlines. */
@@ -389,6 +395,8 @@ bool client_request_withdraws(const struct client *c, struct lock_key key);
 void client_request_carry_over(struct client *c);
 /* Answers all requests with this code: the session is over. */
 void client_request_fail_all(struct client *c, enum rc rc);
+/* The number of the next request in an image, while none is under way. */
+void client_request_image(struct client *c, struct image *i);
 /* Refuses queued requests when the cell could not be reached for the grace period. */
 void client_request_tick(struct client *c);
 /* The deadline of that. */
@@ -433,6 +441,8 @@ void client_caching_drop(struct client *c, const char *why);
 void client_caching_forget(struct client *c);
 /* Handles the end of the leave, and nodes to be given back, when they are due. */
 void client_caching_tick(struct client *c);
+/* The generation of the cache, which is not written, in an image. */
+void client_caching_image(struct client *c, struct image *i);
 /* The earliest deadline of these. */
 mono_t client_caching_deadline(const struct client *c);
 /* Answers the caller's read from the cache, if there is leave; the request stays the caller's. */
@@ -462,6 +472,8 @@ void client_watches_opened(struct client *c);
 void client_watches_on_watching(struct client *c, const struct msg_watching *m);
 /* Handles events. False: some are missing, and nothing says so. */
 bool client_watches_on_events(struct client *c, const struct msg_events *m);
+/* The watches in an image. */
+void client_watches_image(struct client *c, struct image *i);
 /* The number of the last event received, for a KeepAlive. */
 uint64_t client_watches_acknowledge(struct client *c);
 /* The session is in this state now: tells the caller. */
@@ -490,6 +502,8 @@ void client_lock_waits_on_presented(struct client *c, struct lock_key key, enum 
 void client_lock_waits_reconnected(struct client *c);
 /* Presents the waits to the master of this connection, as slots allow. */
 void client_lock_waits_present(struct client *c);
+/* The waits in an image; those that are read are to be presented. */
+void client_lock_waits_image(struct client *c, struct image *i);
 /* Forgets all waits: the session is over. */
 void client_lock_waits_forget(struct client *c);
 

@@ -176,3 +176,41 @@ client_lock_waits_forget(struct client *c)
 	while (!TAILQ_EMPTY(&c->waits.list))
 		wait_drop(c, TAILQ_FIRST(&c->waits.list));
 }
+
+/* ---- the image ---- */
+
+static void
+wait_image(struct acquire *a, struct bytes *user, struct image *i)
+{
+	IMAGE(i, a->node);
+	IMAGE(i, a->owner);
+	IMAGE(i, a->acquisition);
+	IMAGE(i, a->mode);
+	IMAGE(i, a->wait);
+	IMAGE(i, a->delay_s);
+	IMAGE(i, a->default_delay_s);
+	IMAGE(i, a->pid);
+	IMAGE(i, a->ticket.epoch);
+	IMAGE(i, a->ticket.place);
+	IMAGE(i, a->ticket.code);
+	image_bytes(i, user);
+}
+
+void
+client_lock_waits_image(struct client *c, struct image *i)
+{
+	struct lock_wait *w = TAILQ_FIRST(&c->waits.list);
+	struct acquire a = {0};
+	struct bytes user = {0};
+
+	for (; !image_reads(i) && image_number(i, w != NULL); w = TAILQ_NEXT(w, entry))
+		wait_image(&w->acquire, &w->user, i);
+	while (image_reads(i) && image_number(i, 0) != 0) {
+		wait_image(&a, &user, i);
+		if (wait_find(c, (struct lock_key){a.node, a.owner, a.acquisition}) != NULL)
+			image_refuse(i);
+		else
+			client_lock_waits_add(c, &a, user, a.ticket);
+		free((void *)user.data);
+	}
+}

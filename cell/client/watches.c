@@ -385,3 +385,43 @@ client_watches_acknowledge(struct client *c)
 {
 	return c->watches.acknowledged = c->watches.heard;
 }
+
+/* ---- the image ---- */
+
+static void
+watch_image(struct client_watch *w, struct image *i)
+{
+	IMAGE(i, w->node);
+	IMAGE(i, w->mask);
+	IMAGE(i, w->generation);
+	IMAGE(i, w->after);
+	IMAGE(i, w->stands);
+	IMAGE(i, w->fallen);
+	image_bytes(i, &w->user);
+	image_bytes(i, &w->path);
+}
+
+void
+client_watches_image(struct client *c, struct image *i)
+{
+	struct client_watches *all = &c->watches;
+	struct client_watch *w = RB_MIN(watch_tree, &all->by_node);
+
+	IMAGE(i, all->epoch);
+	IMAGE(i, all->heard);
+	IMAGE(i, all->shown);
+	IMAGE(i, all->failed_over);
+	for (; !image_reads(i) && image_number(i, w != NULL);
+	     w = RB_NEXT(watch_tree, &all->by_node, w))
+		watch_image(w, i);
+	while (image_reads(i) && image_number(i, 0) != 0) {
+		w = memory_zero(1, sizeof *w);
+		watch_image(w, i);
+		if (watch_find(c, w->node) != NULL || all->n == LIMIT_WATCHES) {
+			image_refuse(i);
+			w->node = UINT64_MAX - all->n; /* no other has it */
+		}
+		RB_INSERT(watch_tree, &all->by_node, w);
+		all->n++;
+	}
+}

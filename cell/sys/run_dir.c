@@ -278,14 +278,22 @@ record_read(const char *path, struct run_record *record, bool *alive)
 	return ok;
 }
 
+int
+run_dir_path(const char *mountpoint, char path[PATH_MAX])
+{
+	char directory[PATH_MAX - 32];
+	int rc = directory_find(directory, sizeof directory, directory_check);
+
+	return rc < 0 ? rc : record_path(directory, mountpoint, path, PATH_MAX);
+}
+
 bool
 run_dir_read(const char *mountpoint, struct run_record *record, bool *alive)
 {
-	char directory[PATH_MAX - 32], path[PATH_MAX];
+	char path[PATH_MAX];
 
-	return directory_find(directory, sizeof directory, directory_check) == 0 &&
-	       record_path(directory, mountpoint, path, sizeof path) == 0 &&
-	       record_read(path, record, alive) && !strcmp(record->mountpoint, mountpoint);
+	return run_dir_path(mountpoint, path) == 0 && record_read(path, record, alive) &&
+	       !strcmp(record->mountpoint, mountpoint);
 }
 
 void

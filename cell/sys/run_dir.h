@@ -41,6 +41,8 @@ int run_dir_make(char *path, size_t size);
  * earlier owner into *earlier (session 0: none). 0, -EBUSY when a living process owns it, or
  * another -errno, with the path that failed in file->path. */
 int run_dir_own(const char *mountpoint, struct run_file *file, struct run_record *earlier);
+/* The path of the record of `mountpoint`, which may be missing. 0 or -errno. */
+int run_dir_path(const char *mountpoint, char path[PATH_MAX]);
 /* Writes an owned record; pid and boot id are those of this process. 0 or -errno. */
 int run_dir_write(const struct run_file *file, const struct run_record *record);
 /* Removes an owned record and gives up its ownership: the session was closed cleanly. */

@@ -105,6 +105,9 @@ process_request(struct device *d)
 	const struct fuse_in_header *header = d->request.mem;
 	bool init = header->opcode == FUSE_INIT;
 
+	d->replies.request = (struct bytes){d->request.mem, d->request.size};
+	if (init && d->init.len == 0)
+		d->init = bytes_copy(d->replies.request);
 	fuse_session_process_buf(d->fuse, &d->request);
 	if (!TAILQ_EMPTY(&d->replies.interrupted))
 		interrupts_hand_in(&d->interrupts);
@@ -272,14 +275,102 @@ device_stop(struct device *d)
 	stop_polling(d);
 }
 
+/* ---- another process goes on with the mount ---- */
+
+void
+device_hold(struct device *d)
+{
+	if (d->polling)
+		uv_poll_stop(&d->poll);
+}
+
+void
+device_resume(struct device *d)
+{
+	if (d->polling)
+		uv_poll_start(&d->poll, UV_READABLE, on_readable);
+}
+
+bool
+device_is_still(const struct device *d)
+{
+	return d->polling && reply_is_still(&d->replies);
+}
+
+/* The kernel tells of an interrupt once: so that is a request here. */
+void
+device_save(struct device *d, struct image *to)
+{
+	struct {
+		struct fuse_in_header header;
+		struct fuse_interrupt_in in;
+	} interrupt = {.header = {.len = sizeof interrupt, .opcode = FUSE_INTERRUPT}};
+	const struct poll_handle *h = NULL;
+	const struct parked *p = NULL;
+
+	image_number(to, d->replies.last_call);
+	image_bytes(to, &d->init);
+	while ((h = poll_handle_after(&d->poll_handles, h)) != NULL)
+		image_bytes(to, &(struct bytes){h->request.data, h->request.len});
+	while ((p = reply_after(&d->replies, p)) != NULL) {
+		image_bytes(to, &(struct bytes){p->request.data, p->request.len});
+		interrupt.in.unique = ((const struct fuse_in_header *)p->request.data)->unique;
+		if (p->interrupts != NULL)
+			image_bytes(to,
+			            &(struct bytes){(const uint8_t *)&interrupt, sizeof interrupt});
+	}
+	image_bytes(to, &(struct bytes){0});
+}
+
+int
+device_adopt(struct device *d, int fd, const char *mountpoint)
+{
+	int rc = device_attach(d, fd);
+
+	if (rc == 0 && !mountinfo_at(mountpoint, &d->mounted))
+		rc = -ENOTCONN;
+	if (rc < 0)
+		log_error("%s: cannot serve the mount: %s", mountpoint, strerror(-rc));
+	return rc;
+}
+
+bool
+device_load(struct device *d, struct image *from, bool dry)
+{
+	const uint64_t last_call = image_number(from, 0);
+	const struct fuse_buf own = d->request;
+	struct bytes request = {0};
+	const struct fuse_in_header *header;
+
+	if (!dry)
+		d->replies.last_call = last_call;
+	for (bool first = true;; first = false) {
+		image_bytes(from, &request);
+		if (request.len == 0)
+			return !first && !from->from.failed;
+		header = (const void *)request.data;
+		if (request.len < sizeof *header || header->len != request.len ||
+		    first != (header->opcode == FUSE_INIT))
+			image_refuse(from);
+		else if (!dry) {
+			d->request =
+			    (struct fuse_buf){.mem = (void *)request.data, .size = request.len};
+			process_request(d);
+			d->request = own;
+		}
+		free((void *)request.data);
+	}
+}
+
 /* False when the filesystem was unmounted or another one was mounted over it: then an unmount by
  * path would hit a foreign mount. */
-static bool
-still_mounted(const struct device *d)
+bool
+device_is_mounted(const struct device *d)
 {
 	struct mountinfo now;
 
-	return d->mounted.id && mountinfo_at(d->mounted.path, &now) && now.id == d->mounted.id;
+	return !d->gone && d->mounted.id && mountinfo_at(d->mounted.path, &now) &&
+	       now.id == d->mounted.id;
 }
 
 /* libfuse frees its copy of the mount point's path only with an unmount, and does not unmount where
@@ -307,9 +398,10 @@ device_fini(struct device *d)
 	poll_handles_fini(&d->poll_handles);
 	pidfds_fini(&d->callers);
 	users_free(&d->users);
-	if (d->gone || still_mounted(d) ||
+	if (d->gone || device_is_mounted(d) ||
 	    (d->mounted.id && break_connection(fuse_session_fd(d->fuse))))
 		fuse_session_unmount(d->fuse);
 	fuse_session_destroy(d->fuse);
 	free(d->request.mem);
+	free((void *)d->init.data);
 }

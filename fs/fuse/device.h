@@ -27,6 +27,7 @@ struct device {
 	struct device_config config;
 	struct fuse_session *fuse;
 	struct fuse_buf request;
+	struct bytes init; /* the request INIT, as the kernel sent it; owned */
 	struct engine *engine;
 	struct replies replies;
 	struct poll_handles poll_handles;
@@ -53,6 +54,26 @@ int device_attach(struct device *d, int fd);
 int device_start(struct device *d, uv_loop_t *loop, struct engine *engine);
 /* Reads the requests that are there already, then none any more; closes its handle on the loop. */
 void device_stop(struct device *d);
+/* ---- another process goes on with the mount ---- */
+
+/* Reads no requests until device_resume. */
+void device_hold(struct device *d);
+/* Goes on with it. */
+void device_resume(struct device *d);
+/* False while a request waits that cannot be made again. */
+bool device_is_still(const struct device *d);
+/* The image: the requests of the kernel that wait, as it sent them. */
+void device_save(struct device *d, struct image *to);
+/* Instead of device_mount: serves the mount at `mountpoint` (canonical), whose descriptor another
+ * process had; takes that over. 0 or -errno, logged. */
+int device_adopt(struct device *d, int fd, const char *mountpoint);
+/* After device_start: makes the requests of an image again, of which INIT is the first. The kernel
+ * has the answers to some of them already, and refuses those that are given now. False: it is no
+ * such image. With `dry`: only that is told. */
+bool device_load(struct device *d, struct image *from, bool dry);
+/* True if the mount is still the one that is served, so that it has to be unmounted at the end. */
+bool device_is_mounted(const struct device *d);
+
 /* Unmounts, if still mounted, closes the descriptor and frees. Call it after the loop has ended. */
 void device_fini(struct device *d);
 

@@ -497,8 +497,10 @@ op_getlk(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *file, struct flo
 static void
 op_poll(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *file, struct fuse_pollhandle *handle)
 {
+	struct device *d = ops_device(req);
+
 	if (handle != NULL)
-		poll_handle_begin(&ops_device(req)->poll_handles, file->fh, handle);
+		poll_handle_begin(&d->poll_handles, file->fh, handle, d->replies.request);
 	ops_call(req, &(struct mount_event){.kind = MOUNT_POLL,
 	                                    .ino = ino,
 	                                    .fh = file->fh,

@@ -22,6 +22,7 @@ drop(struct poll_handles *p, struct poll_handle *h)
 {
 	RB_REMOVE(poll_handle_tree, &p->by_fh, h);
 	fuse_pollhandle_destroy(h->fuse);
+	free((void *)h->request.data);
 	free(h);
 }
 
@@ -35,7 +36,8 @@ poll_handles_fini(struct poll_handles *p)
 }
 
 void
-poll_handle_begin(struct poll_handles *p, uint64_t fh, struct fuse_pollhandle *fuse)
+poll_handle_begin(struct poll_handles *p, uint64_t fh, struct fuse_pollhandle *fuse,
+                  struct bytes request)
 {
 	struct poll_handle *h;
 
@@ -43,6 +45,7 @@ poll_handle_begin(struct poll_handles *p, uint64_t fh, struct fuse_pollhandle *f
 	h = memory_zero(1, sizeof *h);
 	h->fh = fh;
 	h->fuse = fuse;
+	h->request = bytes_copy(request);
 	RB_INSERT(poll_handle_tree, &p->by_fh, h);
 }
 
@@ -64,4 +67,10 @@ poll_handle_end(struct poll_handles *p, uint64_t fh)
 
 	if (h != NULL)
 		drop(p, h);
+}
+
+const struct poll_handle *
+poll_handle_after(struct poll_handles *p, const struct poll_handle *h)
+{
+	return poll_handle_tree_after(&p->by_fh, h != NULL ? h->fh : 0);
 }

@@ -36,6 +36,14 @@ on_interrupt(fuse_req_t req, void *user)
 		enqueue(p, &p->replies->interrupted);
 }
 
+/* Such a call may wait for as long as it likes. */
+static bool
+may_wait(const struct mount_event *e)
+{
+	return ((e->kind == MOUNT_FLOCK || e->kind == MOUNT_SETLK) && e->wait) ||
+	       (e->kind == MOUNT_READ && e->ino == MOUNT_INO_EVENTS);
+}
+
 void
 reply_park(struct replies *r, fuse_req_t req, struct mount_event *event)
 {
@@ -48,6 +56,8 @@ reply_park(struct replies *r, fuse_req_t req, struct mount_event *event)
 	p->ino = event->ino;
 	p->size = event->size;
 	p->offset = event->offset;
+	if (may_wait(event))
+		p->request = bytes_copy(r->request);
 	RB_INSERT(parked_tree, &r->parked, p);
 	fuse_req_interrupt_func(req, on_interrupt, p);
 }
@@ -57,6 +67,7 @@ unpark(struct replies *r, struct parked *p)
 {
 	RB_REMOVE(parked_tree, &r->parked, p);
 	enqueue(p, NULL);
+	free((void *)p->request.data);
 	free(p);
 }
 
@@ -97,6 +108,25 @@ bool
 reply_has_seen(const struct replies *r)
 {
 	return !TAILQ_EMPTY(&r->seen);
+}
+
+/* ---- for another process ---- */
+
+bool
+reply_is_still(const struct replies *r)
+{
+	struct parked *p;
+
+	RB_FOREACH(p, parked_tree, (struct parked_tree *)&r->parked)
+		if (p->request.len == 0)
+			return false;
+	return true;
+}
+
+const struct parked *
+reply_after(struct replies *r, const struct parked *p)
+{
+	return parked_tree_after(&r->parked, p != NULL ? p->call : 0);
 }
 
 /* ---- writing ---- */
@@ -322,6 +352,7 @@ replies_init(struct replies *r, uid_t uid, gid_t gid)
 	TAILQ_INIT(&r->interrupted);
 	TAILQ_INIT(&r->seen);
 	r->last_call = 0;
+	r->request = (struct bytes){0};
 	r->uid = uid;
 	r->gid = gid;
 }

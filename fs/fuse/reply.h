@@ -18,6 +18,8 @@ struct parked {
 	struct replies *replies;
 	fuse_req_t req;
 	uint64_t call;
+	struct bytes
+	    request; /* as the kernel sent it, if it may wait for a lock or an event; owned */
 	enum mount_event_kind kind;
 	uint64_t ino;
 	size_t size; /* bytes of the caller's buffer, for requests that have one */
@@ -31,7 +33,8 @@ struct replies {
 	struct parked_queue interrupted; /* and not looked at since */
 	struct parked_queue seen;        /* and looked at, but still not answered */
 	uint64_t last_call;
-	uid_t uid; /* owner of all nodes */
+	struct bytes request; /* that is being handled, as the kernel sent it; not owned */
+	uid_t uid;            /* owner of all nodes */
 	gid_t gid;
 };
 
@@ -54,6 +57,11 @@ void reply_look_again(struct replies *r);
 bool reply_has_interrupted(const struct replies *r);
 /* True if there is one that was, and still waits. */
 bool reply_has_seen(const struct replies *r);
+/* False if a parked call can't be made again, because it does not wait for a lock or an event. */
+bool reply_is_still(const struct replies *r);
+/* The next parked call after this one (NULL: the first): the request, and whether its caller was
+ * interrupted; NULL: there is none. */
+const struct parked *reply_after(struct replies *r, const struct parked *p);
 /* Answers a parked call and frees it. */
 void reply_send(struct replies *r, const struct mount_reply *reply);
 

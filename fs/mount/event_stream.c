@@ -9,7 +9,7 @@ enum { UNREAD_MAX = 256 * 1024, LINE_ROOM = 16 * 1024 };
 /* ---- the file ---- */
 
 void
-event_stream_open(struct mount *m, struct handle *h)
+event_stream_make(struct mount *m, struct handle *h)
 {
 	struct event_stream *s = memory_zero(1, sizeof *s);
 
@@ -18,6 +18,12 @@ event_stream_open(struct mount *m, struct handle *h)
 	TAILQ_INIT(&s->readers);
 	h->stream = s;
 	TAILQ_INSERT_TAIL(&m->streams, s, entry);
+}
+
+void
+event_stream_open(struct mount *m, struct handle *h)
+{
+	event_stream_make(m, h);
 	event_watch_follow_all(m);
 }
 

@@ -19,15 +19,11 @@ handles_begin(struct handles *handles)
 }
 
 struct handle *
-handle_new(struct mount *m, struct inode *inode, const struct call *c)
+handle_make(struct mount *m, struct inode *inode, uint64_t fh)
 {
 	struct handle *h = memory_zero(1, sizeof *h);
 
-	h->fh = ++m->handles.next_fh;
-	h->flags = c->event.flags;
-	h->opener = c->event.pid;
-	h->opener_thread = c->event.thread;
-	h->user = bytes_copy(c->event.user);
+	h->fh = fh;
 	h->edited = BUFFER(LIMIT_CONTENTS);
 	h->sequencer = BUFFER(LIMIT_SEQUENCER + 1);
 	h->pages = BUFFER((size_t)LIMIT_LISTING * (LIMIT_NAME + 32));
@@ -43,7 +39,20 @@ handle_new(struct mount *m, struct inode *inode, const struct call *c)
 	h->inode = inode;
 	inode->refs++;
 	TAILQ_INSERT_TAIL(&inode->handles, h, of_inode);
-	event_watch_follow(m, inode);
+	return h;
+}
+
+struct handle *
+handle_new(struct mount *m, struct inode *inode, const struct call *c)
+{
+	struct handle *h = handle_make(m, inode, ++m->handles.next_fh);
+
+	h->flags = c->event.flags;
+	h->opener = c->event.pid;
+	h->opener_thread = c->event.thread;
+	h->user = bytes_copy(c->event.user);
+	if (inode != NULL)
+		event_watch_follow(m, inode);
 	return h;
 }
 

@@ -93,6 +93,8 @@ void handles_begin(struct handles *handles);
 
 /* An open file or directory of the inode, for the user of the call. */
 struct handle *handle_new(struct mount *m, struct inode *inode, const struct call *c);
+/* One of this number, which no other has, with nothing else set: for the image. */
+struct handle *handle_make(struct mount *m, struct inode *inode, uint64_t fh);
 /* The handle of this number; NULL: the kernel has none. */
 struct handle *handle_find(struct mount *m, uint64_t fh);
 /* Makes the call refer to the handle of event.fh and to its inode; false: the call was answered

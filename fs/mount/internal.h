@@ -31,6 +31,7 @@ struct version {
 	uint64_t node;
 	uint64_t generation;
 	struct bytes data; /* owned by the version */
+	size_t imaged;     /* its place in the image that is being written */
 };
 
 struct versions {
@@ -45,6 +46,9 @@ struct version *version_get(struct mount *m, uint64_t node, uint64_t generation,
 /* The same of the inode's node, but a new version takes over the bytes of the buffer. */
 struct version *version_take(struct mount *m, struct inode *i, uint64_t generation,
                              struct buffer *data);
+/* A new one for the image, which takes over the bytes; `newest` of the node's. */
+struct version *version_make(struct mount *m, uint64_t node, uint64_t generation, struct bytes data,
+                             bool newest);
 /* Adds a reference; accepts NULL. */
 struct version *version_ref(struct version *v);
 /* Drops a reference; accepts NULL. */
@@ -74,6 +78,8 @@ struct event_stream {
 
 TAILQ_HEAD(event_streams, event_stream);
 
+/* Makes the handle a stream, and has nothing watched for it. */
+void event_stream_make(struct mount *m, struct handle *h);
 /* Makes the handle, which is new, a stream. */
 void event_stream_open(struct mount *m, struct handle *h);
 /* The handle is closed: its reads are answered. */

@@ -43,6 +43,18 @@ struct mount *mount_new(const struct mount_config *config, const struct client *
 /* Frees the mount with all of its calls, which are not answered. */
 void mount_free(struct mount *m);
 
+/* True if another process could go on with the mount: nothing is asked of the cell, and every call
+ * that is not answered waits for a lock or for an event. */
+bool mount_is_still(const struct mount *m);
+/* The image of such a mount: inodes, handles with their buffers and snapshots, and locks. The calls
+ * that wait are no part of it. The driver makes them again at the next mount, before all others and
+ * in their order: one that waits for a lock then takes over the acquire of the one before it. */
+void mount_save(const struct mount *m, struct image *to);
+/* A mount of this configuration, made of an image; NULL: it is none of a mount. `client` goes on
+ * with the session of the other one. */
+struct mount *mount_load(const struct mount_config *config, const struct client *client,
+                         struct image *from);
+
 /* Kernel inode numbers are node numbers, except for the virtual directory /.cell. */
 #define MOUNT_INO_VIRTUAL (1ull << 63)
 #define MOUNT_INO_CELL (MOUNT_INO_VIRTUAL | 1)

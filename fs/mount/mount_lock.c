@@ -86,16 +86,29 @@ lock_put(struct mount *m, struct mount_lock *l)
 	lock_prune(m, l);
 }
 
+void
+lock_keep_until(struct mount *m, struct mount_lock *l, mono_t until)
+{
+	struct mount_lock *before = TAILQ_LAST(&m->locks.kept, lock_list);
+
+	must(!l->is_kept);
+	l->is_kept = true;
+	l->kept_until = until;
+	while (before != NULL && mono_before(until, before->kept_until))
+		before = TAILQ_PREV(before, lock_list, kept);
+	if (before != NULL)
+		TAILQ_INSERT_AFTER(&m->locks.kept, before, l, kept);
+	else
+		TAILQ_INSERT_HEAD(&m->locks.kept, l, kept);
+}
+
 static void
 lock_keep(struct mount *m, struct mount_lock *l)
 {
-	must(!l->is_kept);
 	MOUNT_TRACE(m, "acquisition %llu of node %llu is kept for %d ms",
 	            (unsigned long long)l->asked_acquisition, (unsigned long long)l->inode->ino,
 	            KEEP_MS);
-	l->is_kept = true;
-	l->kept_until = mono_add(m->now, span_ms(KEEP_MS));
-	TAILQ_INSERT_TAIL(&m->locks.kept, l, kept);
+	lock_keep_until(m, l, mono_add(m->now, span_ms(KEEP_MS)));
 }
 
 static void

@@ -42,6 +42,8 @@ void locks_begin(struct mount_locks *locks);
 struct mount_lock *lock_find(struct inode *i, enum lock_kind kind, uint64_t key);
 /* The same; it is made if there is none. */
 struct mount_lock *lock_get(struct mount *m, struct inode *i, enum lock_kind kind, uint64_t key);
+/* Among those kept, with this time: for the image. */
+void lock_keep_until(struct mount *m, struct mount_lock *l, mono_t until);
 /* The call refers to the lock, which lives at least as long. */
 void lock_refer(struct call *c, struct mount_lock *l);
 /* Drops a reference; frees a lock without any that is neither held nor requested. */

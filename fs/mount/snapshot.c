@@ -64,6 +64,12 @@ version_take(struct mount *m, struct inode *i, uint64_t generation, struct buffe
 }
 
 struct version *
+version_make(struct mount *m, uint64_t node, uint64_t generation, struct bytes own, bool newest)
+{
+	return version_new(m, newest ? inode_find(m, node) : NULL, node, generation, own);
+}
+
+struct version *
 version_ref(struct version *v)
 {
 	if (v)

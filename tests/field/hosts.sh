@@ -128,6 +128,20 @@ case_watchdog() {
 	is "$(on d cat /ls/dc1/f)" one
 }
 
+# The program that is installed goes on with the mount; it is the same service, watchdog and all.
+case_reloaded() {
+	local mount next
+	mount=$(main_of d lsfs@dc1)
+	on d systemctl reload lsfs@dc1
+	wait_until "another process is the main one" another d lsfs@dc1 "$mount"
+	next=$(main_of d lsfs@dc1)
+	pause_s 6
+	is "$(main_of d lsfs@dc1)" "$next"
+	on d systemctl reload lsfs@dc1
+	wait_until "a third one is" another d lsfs@dc1 "$next"
+	is "$(on d cat /ls/dc1/f)" one
+}
+
 # Unmounted by hand, it stays so, and the directory is the bare one.
 case_unmounted() {
 	on d umount /ls/dc1

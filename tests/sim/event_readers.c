@@ -17,6 +17,7 @@ call(struct sim *s, struct machine *m, struct mount_event event)
 	event.ino = MOUNT_INO_EVENTS;
 	event.fh = m->reader.fh;
 	event.fate = FATE_ALIVE;
+	m->reader.event = event;
 	mounts_event(s, m, event);
 	mounts_flush(s, m);
 }

@@ -76,6 +76,7 @@ fault_machine(struct sim *s, struct machine *m)
 	if (m->up)
 		ambush_holder(s, m);
 	ambush_ephemeral(s, m);
+	machine_strike_successor(s, m);
 }
 
 static void

@@ -78,8 +78,9 @@ enum fault {
 	FAULT_DATAGRAM_DOUBLED,
 	FAULT_DATAGRAM_LATE,
 	FAULT_DATAGRAM_ALONE,
-	FAULT_COPY,    /* a copy of the state can't be made, read, written, or is damaged */
-	FAULT_NO_ROOM, /* for a cell file, or the keys beside it */
+	FAULT_COPY,      /* a copy of the state can't be made, read, written, or is damaged */
+	FAULT_NO_ROOM,   /* for a cell file, or the keys beside it */
+	FAULT_SUCCESSOR, /* another process goes on for a client, and with its mount */
 	FAULTS
 };
 

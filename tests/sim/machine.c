@@ -355,6 +355,7 @@ machine_start(struct sim *s, struct machine *m, uint64_t earlier)
 	m->paused_until = m->timer_at = 0;
 	m->state = CLIENT_NEW;
 	sim_trace(s, "client %d starts", m->id + 1);
+	m->config = config;
 	m->client = client_new(&config, clock_local(&m->clock, s->now));
 	if (s->swarm.mounts)
 		mounts_start(s, m);

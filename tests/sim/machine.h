@@ -35,15 +35,16 @@ struct process {
 	int records_n, pending;
 	uint64_t node, acquisition, waits, generation, session; /* session: of the open file */
 	struct ticket ticket;
-	uint64_t opened;      /* the request whose answer has shown the rights of an open file */
-	uint64_t call, fh;    /* on a mount: the call under way, the open file, */
-	int64_t open_from;    /* when the call that opened it began */
-	bool through;         /* the call goes through that */
-	size_t line;          /* the line that it wrote, as the history calls it */
-	char text[2048];      /* and what was read */
-	mono_t patient_until; /* a second after the last signal, by the machine's clock */
-	bool fcntl;           /* locks with fcntl(2) this time */
-	uint64_t wakes;       /* only the newest wake-up counts */
+	uint64_t opened;   /* the request whose answer has shown the rights of an open file */
+	uint64_t call, fh; /* on a mount: the call under way, the open file, */
+	struct mount_event event; /* the call; what it points to is gone if it waits */
+	int64_t open_from;        /* when the call that opened it began */
+	bool through;             /* the call goes through that */
+	size_t line;              /* the line that it wrote, as the history calls it */
+	char text[2048];          /* and what was read */
+	mono_t patient_until;     /* a second after the last signal, by the machine's clock */
+	bool fcntl;               /* locks with fcntl(2) this time */
+	uint64_t wakes;           /* only the newest wake-up counts */
 	bool idle;
 };
 
@@ -82,9 +83,10 @@ struct watched {
 /* A process that reads .cell/events. */
 struct event_reader {
 	uint64_t fh, call;
-	struct buffer lines; /* that it has yet to read, besides */
-	size_t unnamed;      /* events of nodes that the client cannot name */
-	struct buffer text;  /* the line that it has read in part */
+	struct mount_event event; /* the call */
+	struct buffer lines;      /* that it has yet to read, besides */
+	size_t unnamed;           /* events of nodes that the client cannot name */
+	struct buffer text;       /* the line that it has read in part */
 };
 
 struct machine {
@@ -92,6 +94,7 @@ struct machine {
 	bool up, closing;
 	uint64_t life;
 	struct local_clock clock;
+	struct client_config config;
 	struct client *client;
 	struct client_update update;
 	uint64_t conn, aside;   /* its connections; 0: none */
@@ -128,6 +131,8 @@ void machine_init(struct sim *s, struct machine *m, int id);
 /* `earlier`: the session of the run before, to be ended as expired; 0: none. */
 void machine_start(struct sim *s, struct machine *m, uint64_t earlier);
 void machine_crash(struct sim *s, struct machine *m);
+/* Perhaps another process goes on for it, as soon as nothing is under way (successors.c). */
+void machine_strike_successor(struct sim *s, struct machine *m);
 void machine_close(struct sim *s, struct machine *m);
 void machine_pause(struct sim *s, struct machine *m, int64_t until);
 void machine_calm_down(struct sim *s, struct machine *m);
@@ -226,6 +231,7 @@ struct op work_create(const char *name, bool exclusive, bool ephemeral);
 /* The mount of a machine that starts or stops, and what it is told. */
 void mounts_start(struct sim *s, struct machine *m);
 void mounts_stop(struct machine *m);
+struct mount_config mounts_config(const struct sim *s);
 void mounts_event(struct sim *s, struct machine *m, struct mount_event event);
 void mounts_answered(struct sim *s, struct machine *m, const struct record *r,
                      const struct client_answer *a);

@@ -71,13 +71,19 @@ mounts_flush(struct sim *s, struct machine *m)
 	m->flushing = false;
 }
 
+struct mount_config
+mounts_config(const struct sim *s)
+{
+	return (struct mount_config){.cell = "sim",
+	                             .uid = 1000,
+	                             .gid = 1000,
+	                             .lock_delay_s = s->swarm.lock_delay_s};
+}
+
 void
 mounts_start(struct sim *s, struct machine *m)
 {
-	struct mount_config config = {.cell = "sim",
-	                              .uid = 1000,
-	                              .gid = 1000,
-	                              .lock_delay_s = s->swarm.lock_delay_s};
+	const struct mount_config config = mounts_config(s);
 
 	must(m->mount == NULL);
 	m->mount = mount_new(&config, m->client);

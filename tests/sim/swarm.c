@@ -78,6 +78,7 @@ static const struct {
     [FAULT_DATAGRAM_ALONE] = {"datagrams beside a stalled connection", 0},
     [FAULT_COPY] = {"copies of states that failed", 2000},
     [FAULT_NO_ROOM] = {"cell files without room", 0},
+    [FAULT_SUCCESSOR] = {"clients replaced", 400},
 };
 
 const char *
@@ -217,6 +218,7 @@ swarm_draw_servers(struct swarm *w, uint64_t seed)
 		w->limits.budget = 1 + (unsigned)rng_below(&own, 8);
 	w->counting = rng_chance(&own, 300) ? 500 : 0;
 	w->firewall = w->bulk && w->clocks != CLOCKS_WILD && rng_chance(&own, 500);
+	w->rates[FAULT_SUCCESSOR] = maybe(&own, kinds[FAULT_SUCCESSOR].most);
 }
 
 void

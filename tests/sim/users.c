@@ -26,6 +26,7 @@ users_call(struct sim *s, struct machine *m, int p, struct mount_event event)
 		event.ino = event.ino ? event.ino : u->node;
 		event.fh = u->fh;
 	}
+	u->event = event;
 	trace_call(s, m, p, &event);
 	mounts_event(s, m, event);
 	users_signals(s, m, p);

@@ -55,6 +55,22 @@ TEST(test_defaults)
 	options_free(&o);
 }
 
+/* The mount keeps its options, so that none may be given. */
+TEST(test_replace)
+{
+	struct options o;
+
+	assert_true(parse(&o, "lsfs -f --replace mnt"));
+	assert_true(o.replace && o.foreground);
+	assert_string_equal(o.mountpoint, "mnt");
+	options_free(&o);
+	refused("lsfs --replace");
+	refused("lsfs --replace dc1 mnt");
+	refused("lsfs --replace -o quiet mnt");
+	refused("lsfs --replace --standalone mnt");
+	refused("lsfs --replace --cell c mnt");
+}
+
 TEST(test_any_order)
 {
 	struct options o;

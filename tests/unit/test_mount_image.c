@@ -1,0 +1,158 @@
+/* The image of a mount, by which another process goes on with it: the same mount is made of it, and
+ * one that is damaged is refused, or is that of another mount; no damage ends the process. */
+#include <string.h>
+#include "tests/unit/mount_bench.h"
+
+static const struct mount_config config = {.cell = "local", .uid = 1000, .gid = 1000};
+
+/* A mount with something of everything, of which a call waits for a lock and another for events. */
+static struct bench *
+busy_bench(void)
+{
+	struct bench *b = bench_new(&config);
+	const uint64_t f = new_file(b->cell, NODE_ROOT, "f");
+	struct mount_event e = {.ino = f,
+	                        .flags = O_RDWR,
+	                        .lock_owner = bench_lock_owner(SHELL),
+	                        .data = bytes_of("uncommitted"),
+	                        .user = bytes_of("bob"),
+	                        .fate = FATE_ALIVE,
+	                        .size = 100,
+	                        .wait = true,
+	                        .whole = true};
+	struct mount_event directory = {.kind = MOUNT_OPENDIR, .ino = NODE_ROOT};
+	struct mount_event events = {.kind = MOUNT_OPEN, .ino = MOUNT_INO_EVENTS};
+
+	bench_start(b, (struct mount_event){.kind = MOUNT_LOOKUP,
+	                                    .ino = NODE_ROOT,
+	                                    .name = bytes_of("f")});
+	for (int n = 0; n < 2; n++) {
+		e.kind = MOUNT_OPEN;
+		e.fh = bench_reply(b, bench_start(b, e))->fh;
+		e.kind = MOUNT_FLOCK;
+		e.lock_mode = LOCK_EXCLUSIVE;
+		bench_start(b, e); /* the second one waits */
+		e.kind = MOUNT_WRITE;
+		if (n == 0)
+			bench_start(b, e);
+	}
+	e.kind = MOUNT_POLL;
+	bench_start(b, e);
+	directory.fh = bench_reply(b, bench_start(b, directory))->fh;
+	directory.kind = MOUNT_READDIR;
+	bench_start(b, directory);
+	events.fh = bench_reply(b, bench_start(b, events))->fh;
+	events.kind = MOUNT_READ;
+	events.size = 100;
+	bench_start(b, events);
+	return b;
+}
+
+static struct bytes
+image_of(const struct mount *m)
+{
+	struct buffer bytes = BUFFER(SIZE_MAX);
+	struct image to = image_to(&bytes);
+
+	assert_true(mount_is_still(m));
+	mount_save(m, &to);
+	return buffer_take(&bytes);
+}
+
+TEST(test_the_same_mount)
+{
+	struct bench *b = busy_bench();
+	const struct bytes image = image_of(b->mount);
+	struct image from = image_from(image);
+	struct mount *m = mount_load(&config, &b->client, &from);
+	struct bytes again;
+
+	assert_non_null(m);
+	assert_true(image_done(&from));
+	again = image_of(m);
+	assert_true(bytes_equal(image, again));
+	free((void *)again.data);
+	free((void *)image.data);
+	mount_free(m);
+	bench_free(b);
+}
+
+TEST(test_a_call_under_way)
+{
+	struct bench *b = busy_bench();
+
+	b->hold = true;
+	bench_start(b, (struct mount_event){.kind = MOUNT_GETATTR, .ino = NODE_ROOT});
+	assert_false(mount_is_still(b->mount));
+	bench_answer_all(b);
+	assert_true(mount_is_still(b->mount));
+	bench_free(b);
+}
+
+/* False if it is refused. */
+static bool
+loads(struct bench *b, struct bytes image)
+{
+	struct image from = image_from(image);
+	struct mount *m = mount_load(&config, &b->client, &from);
+	const bool done = m != NULL && image_done(&from);
+
+	if (m != NULL)
+		mount_free(m);
+	return done;
+}
+
+TEST(test_every_end)
+{
+	struct bench *b = busy_bench();
+	const struct bytes image = image_of(b->mount);
+
+	for (size_t n = 0; n < image.len; n++)
+		assert_false(loads(b, (struct bytes){image.data, n}));
+	free((void *)image.data);
+	bench_free(b);
+}
+
+TEST(test_every_byte)
+{
+	struct bench *b = busy_bench();
+	const struct bytes image = image_of(b->mount);
+
+	for (size_t n = 0; n < image.len; n++)
+		for (unsigned bit = 1; bit < 256; bit *= 2) {
+			((uint8_t *)image.data)[n] ^= (uint8_t)bit;
+			loads(b, image);
+			((uint8_t *)image.data)[n] ^= (uint8_t)bit;
+		}
+	assert_true(loads(b, image));
+	free((void *)image.data);
+	bench_free(b);
+}
+
+/* The one whose call waits for a lock is granted it when it has called again. */
+TEST(test_a_waiter_goes_on)
+{
+	struct bench *b = busy_bench();
+	const struct bytes image = image_of(b->mount);
+	struct image from = image_from(image);
+	struct mount *old = b->mount;
+	uint64_t call;
+	struct mount_event e = {.kind = MOUNT_FLOCK,
+	                        .ino = lookup(b->cell, NODE_ROOT, "f"),
+	                        .fh = 2,
+	                        .lock_mode = LOCK_EXCLUSIVE,
+	                        .wait = true,
+	                        .whole = true};
+
+	b->mount = mount_load(&config, &b->client, &from);
+	mount_free(old);
+	call = bench_start(b, e);
+	assert_false(bench_answered(b, call));
+	assert_int_equal(b->waiters_n, 1); /* and in the place that it had */
+	e.fh = 1;
+	e.lock_mode = LOCK_NONE;
+	assert_int_equal(bench_reply(b, bench_start(b, e))->error, 0);
+	assert_int_equal(bench_reply(b, call)->error, 0);
+	free((void *)image.data);
+	bench_free(b);
+}
