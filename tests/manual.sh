@@ -38,7 +38,7 @@ json_keys() {
 # Those that the page has: the bold words of its section JSON that are no commands.
 documented_keys() {
 	sed -n '/^\.SH JSON/,/^\.SH [^J]/p' "$srcdir/docs/lsctl.1" |
-		grep -vE '^\.BR? (".*|locks|top|(session|replica|principal|acl) [ls].*)$' |
+		grep -vE '^\.BR? (".*|locks|top|get|(session|replica|principal|acl) [ls].*)$' |
 		sed -nE '/^\.BR? /{s/^\.BR? //; s/"[^"]*"/\n/g; s/[ ,.;:)]+/\n/g; p}' |
 		grep -xE '[a-z_]+' | sort -u
 }

@@ -1,0 +1,112 @@
+#!/bin/bash
+# lsctl get and put, on two mounts of a cell of three: a value is changed without a lock, also while
+# the master dies.
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/loopback.sh"
+
+case_up() {
+	up_of_three
+	mount_second
+}
+
+generation() { attribute content_generation "$1"; }
+put() { "$LSCTL" put "$@"; }
+# field NAME: of the JSON that is read.
+field() { python3 -c 'import json, sys; print(json.load(sys.stdin)[sys.argv[1]])' "$1"; }
+
+case_one_version() {
+	head -c 5000 /dev/urandom > "$work/bytes"
+	put "$d/f" < "$work/bytes"
+	"$LSCTL" get "$m2/${d##*/}/f" | cmp - "$work/bytes"
+	"$LSCTL" --json get "$d/f" | python3 -c 'import base64, json, sys
+v = json.load(sys.stdin)
+assert base64.b64decode(v["contents_base64"]) == open(sys.argv[1], "rb").read()' "$work/bytes"
+	printf 'a\n"b"\n' | put "$d/f"
+	"$LSCTL" --json get "$d/f" > "$work/out"
+	is "$(field contents < "$work/out")" "$(printf 'a\n"b"\n')"
+	is "$(field content_generation < "$work/out")" "$(generation "$d/f")"
+	is "$(field instance < "$work/out")" "$(attribute instance "$d/f")"
+	is "$(ls -A "$d")" f
+}
+
+case_if_generation() {
+	echo a > "$d/f"
+	local before
+	before=$(generation "$d/f")
+	echo b | put --if-generation "$before" "$m2/${d##*/}/f"
+	is "$(cat "$d/f")" b
+	echo c > "$work/c"
+	one_line 1 "f: it has another generation" "$LSCTL" put --if-generation "$before" \
+		"$d/f" < "$work/c"
+	is "$(cat "$d/f")" b
+	one_line 1 "none: No such file" "$LSCTL" put --if-generation 1 "$d/none" < "$work/c"
+}
+
+# count_to FILE TIMES: adds one so many times; a put that fails is tried again from the get.
+count_to() {
+	python3 - "$LSCTL" "$@" <<-'P'
+		import json, subprocess, sys
+		lsctl, path, left = sys.argv[1], sys.argv[2], int(sys.argv[3])
+		while left > 0:
+		    v = json.loads(subprocess.check_output([lsctl, "--json", "get", path]))
+		    put = [lsctl, "put", "--if-generation", str(v["content_generation"]), path]
+		    left -= subprocess.run(put, input=str(int(v["contents"]) + 1), text=True,
+		                           stderr=subprocess.DEVNULL).returncode == 0
+	P
+}
+
+case_nothing_is_lost_in_a_race() {
+	local other=$m2/${d##*/} old counters
+	echo 0 > "$d/f"
+	count_to "$d/f" 20 &
+	counters=$!
+	count_to "$other/f" 20 &
+	counters="$counters $!"
+	count_to "$other/f" 20 &
+	counters="$counters $!"
+	wait_until "they count" sh -c '[ "$(cat "$1")" -gt 2 ]' - "$d/f"
+	old=$(master)
+	kill_replica "$old"
+	# shellcheck disable=SC2086 # process ids
+	wait $counters
+	start_replica "$old"
+	is "$(cat "$d/f")" 60
+}
+
+case_if_absent() {
+	local other=$m2/${d##*/} i pids=
+	(
+		until [ -e "$work/done" ]; do
+			[ ! -e "$d/new" ] || [ -s "$d/new" ] || echo empty >> "$work/empty"
+		done
+	) &
+	for i in 1 2 3 4 5 6; do
+		echo $i | put --if-absent "$( ((i % 2)) && echo "$d" || echo "$other")/new" \
+			2>> "$work/exists" && echo $i >> "$work/won" &
+		pids="$pids $!"
+	done
+	# shellcheck disable=SC2086 # process ids
+	for i in $pids; do wait $i || true; done
+	touch "$work/done"
+	wait
+	is "$(cat "$d/new")" "$(cat "$work/won")"
+	is "$(wc -l < "$work/won")" 1
+	is "$(grep -c 'new: File exists' "$work/exists")" 5
+	is "$(ls -A "$d")" new
+	[ ! -e "$work/empty" ]
+}
+
+case_refused() {
+	one_line 1 "here: not in a mounted cell" "$LSCTL" put "$work/here" < /dev/null
+	[ ! -e "$work/here" ]
+	one_line 2 "one of them" "$LSCTL" put --if-absent --if-generation 3 "$d/f" < /dev/null
+	one_line 2 "not a generation" "$LSCTL" put --if-generation x "$d/f" < /dev/null
+	echo kept > "$d/f"
+	head -c 262145 /dev/zero > "$work/large"
+	one_line 1 "f: File too large" "$LSCTL" put "$d/f" < "$work/large"
+	is "$(cat "$d/f")" kept
+	one_line 1 "none: No such file" "$LSCTL" get "$d/none"
+	one_line 1 "Is a directory" "$LSCTL" get "$d"
+}
+
+run_cases
