@@ -35,6 +35,7 @@ ask(struct takeover *t, const char *mountpoint, enum handover_word word,
 	char why[256];
 	int got = 0;
 
+	*words = (struct bytes){0};
 	buffer_put_u64(&format, HANDOVER_FORMAT);
 	if (handover_send(t->conn, word,
 	                  word == HANDOVER_READY ? (struct bytes){0} : buffer_view(&format), NULL,

@@ -171,31 +171,31 @@ static void
 read_listing(struct image *i, struct handle *h)
 {
 	struct buffer names = BUFFER(h->pages.limit);
-	size_t room = 0;
+	struct mount_child *list = NULL;
+	size_t n = 0, room = 0, from = 0;
 	uint64_t ino;
 
 	while ((ino = image_number(i, 0)) != 0) {
-		struct mount_child *child;
 		struct bytes name = {0};
 
-		ARRAY_ROOM(h->children, h->children_n, room);
-		child = &h->children[h->children_n++];
-		child->ino = ino;
-		child->mode = (mode_t)image_number(i, 0);
+		ARRAY_ROOM(list, n, room);
+		list[n] = (struct mount_child){.ino = ino, .mode = (mode_t)image_number(i, 0)};
 		image_bytes(i, &name);
 		if (name.len > LIMIT_NAME)
 			image_refuse(i);
-		child->name.len = name.len;
+		list[n++].name.len = name.len;
 		buffer_put_bytes(&names, name);
 		free((void *)name.data);
 	}
 	if (names.failed)
 		image_refuse(i);
 	h->listing = buffer_take(&names);
-	for (size_t at = 0, from = 0; at < h->children_n && !i->bad; at++) {
-		h->children[at].name.data = h->listing.data + from;
-		from += h->children[at].name.len;
+	for (size_t at = 0; at < n && !i->bad; at++) {
+		list[at].name.data = h->listing.data + from;
+		from += list[at].name.len;
 	}
+	h->children = list;
+	h->children_n = n;
 }
 
 static void
@@ -207,6 +207,7 @@ image_listing(struct image *i, struct handle *h)
 		read_listing(i, h);
 		return;
 	}
+	must(h->children != NULL);
 	for (size_t at = 0; at < h->children_n; at++) {
 		image_number(i, h->children[at].ino);
 		image_number(i, h->children[at].mode);
@@ -255,6 +256,7 @@ image_handle(struct mount *m, struct image *i, struct versions_imaged *versions,
 	if (image_number(i, h->stream != NULL) != 0) {
 		if (image_reads(i))
 			event_stream_make(m, h);
+		must(h->stream != NULL);
 		image_buffer(i, &h->stream->lines);
 		IMAGE(i, h->stream->lost);
 		IMAGE(i, h->stream->lost_ns);
