@@ -175,16 +175,19 @@ case_backup() {
 	is "$(on a systemctl show --value -p Result lsctl-backup@dc1.service)" success
 }
 
-# What runs goes on, and is the new program when it is started again.
+# Replicas go on as they are, mounts with the new program and in the same session.
 case_upgrade() {
-	local before host
+	local replica mount session host
 	later_debs "$work/later" 0.99
 	for host in a b c; do
 		cp -r "$work/later" "$work/$host/later"
-		before=$(main_of $host lscell@dc1),$(main_of $host lsfs@dc1)
+		replica=$(main_of $host lscell@dc1) mount=$(main_of $host lsfs@dc1)
+		session=$(on $host sed -n 's/^session: //p' /ls/dc1/.cell/status)
 		on $host sh -c 'dpkg -i /later/lsfs_*.deb /later/lscell_*.deb' > "$work/out" 2>&1 ||
 			{ cat "$work/out"; return 1; }
-		is "$(main_of $host lscell@dc1),$(main_of $host lsfs@dc1)" "$before"
+		wait_until "the new program has the mount" another $host lsfs@dc1 "$mount"
+		is "$(main_of $host lscell@dc1)" "$replica"
+		is "$(on $host sed -n 's/^session: //p' /ls/dc1/.cell/status)" "$session"
 		on $host systemctl restart lscell@dc1
 		is "$(on $host cat /ls/dc1/f)" one
 	done
