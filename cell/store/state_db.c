@@ -25,6 +25,22 @@ check_info(const struct row_table_info *info)
 		must(info->column[i].kind == 'i');
 }
 
+/* The declaration of a column. Its default is the value that one of a later level has at first:
+ * programs of the level before go on writing rows without it. */
+static void
+print_column(struct buffer *sql, const struct row_table_info *info, int i)
+{
+	const char kind_of = info->column[i].kind;
+
+	buffer_printf(sql, "%s %s NOT NULL DEFAULT %s", info->column[i].name,
+	              kind_of == 'i'   ? "INTEGER"
+	              : kind_of == 't' ? "TEXT"
+	                               : "BLOB",
+	              kind_of == 'i'   ? "0"
+	              : kind_of == 't' ? "''"
+	                               : "x''");
+}
+
 static void
 print_schema(struct buffer *sql, const char *cell)
 {
@@ -42,11 +58,10 @@ print_schema(struct buffer *sql, const char *cell)
 
 		check_info(info);
 		buffer_printf(sql, "; CREATE TABLE %s (", info->name);
-		for (int i = 0; i < info->columns; i++)
-			buffer_printf(sql, "%s %s NOT NULL, ", info->column[i].name,
-			              info->column[i].kind == 'i'   ? "INTEGER"
-			              : info->column[i].kind == 't' ? "TEXT"
-			                                            : "BLOB");
+		for (int i = 0; i < info->columns; i++) {
+			print_column(sql, info, i);
+			buffer_printf(sql, ", ");
+		}
 		buffer_printf(sql, "row_checksum INTEGER NOT NULL, PRIMARY KEY (");
 		for (int i = 0; i < info->keys; i++)
 			buffer_printf(sql, "%s%s", i > 0 ? ", " : "", info->column[i].name);
@@ -97,6 +112,18 @@ load_row(struct state_db *state, sqlite3_stmt *s, enum row_table table, struct t
 	return true;
 }
 
+/* Whether the file has the column: one of an earlier level lacks later ones. */
+static bool
+has_column(struct state_db *state, const struct row_table_info *info, int i)
+{
+	char sql[256], why[SQLITE_WHY];
+	int64_t n = 1;
+
+	snprintf(sql, sizeof sql, "SELECT count(*) FROM pragma_table_info('%s') WHERE name = '%s'",
+	         info->name, info->column[i].name);
+	return !sqlite_number(&state->db, sql, &n, why, sizeof why) || n > 0;
+}
+
 static bool
 load_table(struct state_db *state, enum row_table table, struct tree *tree, char *why,
            size_t why_size)
@@ -110,7 +137,10 @@ load_table(struct state_db *state, enum row_table table, struct tree *tree, char
 
 	check_info(info);
 	for (int i = 0; i < info->columns; i++)
-		len += snprintf(sql + len, sizeof sql - (size_t)len, "%s, ", info->column[i].name);
+		len += snprintf(sql + len, sizeof sql - (size_t)len, "%s, ",
+		                has_column(state, info, i)    ? info->column[i].name
+		                : info->column[i].kind == 'i' ? "0"
+		                                              : "''");
 	snprintf(sql + len, sizeof sql - (size_t)len, "row_checksum FROM %s", info->name);
 	if (!sqlite_prepare(&state->db, &s, sql, why, why_size))
 		return false;
@@ -146,7 +176,8 @@ read_cell(struct state_db *state, char *cell, size_t cell_size, char *why, size_
 static bool
 load_all(struct state_db *state, const char *cell, struct tree *tree, char *why, size_t why_size)
 {
-	char reason[SQLITE_WHY] = "its rows do not fit together", name[LIMIT_CELL_NAME + 2];
+	char reason[SQLITE_WHY], name[LIMIT_CELL_NAME + 2], sql[128];
+	int64_t minor = 0;
 
 	if (!read_cell(state, name, sizeof name, why, why_size))
 		return false;
@@ -155,10 +186,20 @@ load_all(struct state_db *state, const char *cell, struct tree *tree, char *why,
 		         cell);
 		return false;
 	}
+	/* Rows of a later level would be taken for damaged ones. */
+	snprintf(sql, sizeof sql, "SELECT value FROM settings WHERE setting = %d",
+	         SETTING_minor_version);
+	if (sqlite_number(&state->db, sql, &minor, reason, sizeof reason) && minor > WIRE_MINOR) {
+		snprintf(why, why_size,
+		         "this program speaks an earlier minor version than the log is written in:"
+		         " install a newer version there, and start it again");
+		return false;
+	}
 	for (int t = 0; t < ROW_TABLES; t++) {
 		if (!load_table(state, (enum row_table)t, tree, why, why_size))
 			return false;
 	}
+	snprintf(reason, sizeof reason, "its rows do not fit together");
 	if (tree_load_done(tree, reason, sizeof reason) == RC_OK)
 		return true;
 	return sqlite_damaged(&state->db, why, why_size, "%s", reason);
@@ -251,13 +292,43 @@ state_db_owner(const char *directory, char *cell, size_t cell_size, char *why, s
 
 /* ---- writing ---- */
 
+/* Columns that the file of an earlier level lacks. */
+static bool
+add_columns(struct state_db *state, enum row_table table, char *why, size_t why_size)
+{
+	const struct row_table_info *info = row_table_info(table);
+	bool ok = true;
+
+	for (int i = 0; i < info->columns && ok; i++) {
+		struct buffer sql = BUFFER(SQL_MAX);
+		sqlite3_stmt *s;
+
+		if (has_column(state, info, i))
+			continue;
+		buffer_printf(&sql, "ALTER TABLE %s ADD COLUMN ", info->name);
+		print_column(&sql, info, i);
+		buffer_put_u8(&sql, 0);
+		ok = sqlite_prepare(&state->db, &s, (char *)sql.data, why, why_size);
+		if (ok) {
+			ok = sqlite3_step(s) == SQLITE_DONE ||
+			     sqlite_error(&state->db, why, why_size);
+			sqlite3_finalize(s);
+		}
+		buffer_free(&sql);
+	}
+	return ok;
+}
+
 static bool
 prepare_table(struct state_db *state, enum row_table table, char *why, size_t why_size)
 {
 	const struct row_table_info *info = row_table_info(table);
 	char sql[SQL_MAX];
-	int len = snprintf(sql, sizeof sql, "REPLACE INTO %s VALUES (", info->name);
+	int len = snprintf(sql, sizeof sql, "REPLACE INTO %s (", info->name);
 
+	for (int i = 0; i < info->columns; i++)
+		len += snprintf(sql + len, sizeof sql - (size_t)len, "%s, ", info->column[i].name);
+	len += snprintf(sql + len, sizeof sql - (size_t)len, "row_checksum) VALUES (");
 	for (int i = 0; i < info->columns; i++)
 		len += snprintf(sql + len, sizeof sql - (size_t)len, "?, ");
 	snprintf(sql + len, sizeof sql - (size_t)len, "?)");
@@ -285,7 +356,8 @@ state_db_start(struct state_db *state, const char *directory, const char *cell, 
 		buffer_free(&sql);
 	}
 	for (int t = 0; t < ROW_TABLES && ok; t++)
-		ok = prepare_table(state, (enum row_table)t, why, why_size);
+		ok = add_columns(state, (enum row_table)t, why, why_size) &&
+		     prepare_table(state, (enum row_table)t, why, why_size);
 	if (!ok || !sqlite_ready(&state->db, why, why_size))
 		return false;
 	sqlite_update_wal(&state->db);

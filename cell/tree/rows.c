@@ -83,7 +83,7 @@ row_checksum(const struct row *row)
 {
 	const struct row_table_info *info = row_table_info(row->table);
 	uint8_t head[(1 + ROW_COLUMNS_MAX) * 8];
-	size_t len = 0;
+	size_t len = 0, counted = 8;
 	uint64_t sum;
 
 	for (int i = -1; i < 0 || column_counts(info, row, i); i++) {
@@ -95,8 +95,10 @@ row_checksum(const struct row *row)
 			v = row->values[i].bytes.len;
 		for (int k = 0; k < 8; k++)
 			head[len++] = (uint8_t)(v >> (8 * k));
+		if (v != 0)
+			counted = len;
 	}
-	sum = checksum((struct bytes){head, len});
+	sum = checksum((struct bytes){head, counted});
 	for (int i = 0; column_counts(info, row, i); i++) {
 		if (info->column[i].kind != KIND_i)
 			sum = checksum_chain(sum, row->values[i].bytes);

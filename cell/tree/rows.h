@@ -141,7 +141,8 @@ void row_list_add(struct row_list *list, const struct row *row);
 void row_list_own(struct row_list *list, size_t first);
 /* Frees the rows with their bytes, and clears the list. */
 void row_list_free(struct row_list *list);
-/* A checksum over all columns of the row, in order. */
+/* A checksum over the columns of the row, in order, up to the last one that is not 0 or empty: so a
+ * column that a later level adds at the end does not count before that level is in force. */
 uint64_t row_checksum(const struct row *row);
 
 #endif

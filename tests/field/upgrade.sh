@@ -88,7 +88,7 @@ forth_and_back() {
 	stop_replica 1
 	start_replica 1
 	wait_until "the old program has ended" eval '! alive r1'
-	grep -q "replica 1 speaks an earlier minor version than the log is written in: install" \
+	grep -q "speaks an earlier minor version than the log is written in: install" \
 		"$work/lscell-1.log"
 	! grep -i 'damaged\|must(' "$work/lscell-1.log"
 	writes_go_on 50
