@@ -267,6 +267,80 @@ case_a_newer_signing_key() {
 		--cell "$work/late.conf" --key "$cell/admin.key"
 }
 
+# told TEXT [ARGUMENT...]: among other findings. Waits until it is.
+told() {
+	local text=$1
+	shift
+	doctor "$@" > "$work/out" 2>&1 || :
+	grep -qF -- "$text" "$work/out"
+}
+
+case_a_disk_at_98_percent() {
+	kill_replica 2
+	mkdir "$work/small"
+	mount -t tmpfs -o size=64m small "$work/small"
+	cp -a "$cell/2/." "$work/small"
+	chmod 700 "$work/small"
+	mount --bind "$work/small" "$cell/2"
+	head -c $(($(df --output=avail -B1 "$cell/2" | tail -n 1) - 1200000)) /dev/zero \
+		> "$work/small/filler"
+	start_replica 2
+	wait_until "it is near" told "replica 2: a limit is near: disk, "
+	rm "$work/small/filler"
+	wait_until "there is room" well
+}
+
+case_a_clock_that_is_off() {
+	kill_replica 2
+	python3 -c 'import struct, sys
+sys.stdout.buffer.write(struct.pack("=qq", 0, 90 * 10**9))' > "$work/clock"
+	ASAN_OPTIONS=${ASAN_OPTIONS:-}:verify_asan_link_order=0 CLOCK_SHIM=$work/clock \
+		LD_PRELOAD=$TOOLS/clock_shim.so "$LSCELL" "$cell/2" 2>> "$work/lscell-2.log" &
+	wait_until "it is seen" told "its time of day differs from that of this machine: 90."
+	kill_replica 2 TERM
+	start_replica 2
+	wait_until "it is right again" well
+}
+
+case_a_quota_that_is_used_up() {
+	cell_ctl cell set quota_bytes=262144 > "$work/out"
+	head -c 250000 /dev/zero > "$d/f"
+	told "the cell: a limit is near: quota_bytes, "
+	rm "$d/f"
+	cell_ctl cell set quota_bytes=1073741824 > "$work/out"
+	well
+}
+
+case_a_cell_file_of_nothing() {
+	echo nonsense > "$work/broken.conf"
+	told "broken.conf:1: not " --cell "$work/broken.conf" --key "$cell/admin.key"
+}
+
+# A replica on an emptied disk has forgotten what it promised.
+case_an_emptied_disk() {
+	kill_replica 2
+	rm "$cell"/2/log.db* "$cell"/2/state.db*
+	start_replica 2
+	wait_until "it is seen" told "has an older state than it has acknowledged"
+	cell_ctl replica remove 2 > "$work/out"
+	kill_replica 2
+	cell_ctl replica add "127.0.0.1:$(free_port)" --dir "$cell/5" > "$work/out"
+	start_replica 5
+	wait_until "it votes" is_voting 5
+	cell_ctl cell refresh > "$work/out"
+	wait_until "all is well" well
+}
+
+case_no_majority() {
+	kill_replica 3
+	kill_replica 5
+	wait_until "it is seen" told "dc1: has no master: 1 of "
+	wait_until "the mount is in jeopardy" told "$m: its session is not safe"
+	start_replica 3
+	start_replica 5
+	wait_until "all is well" well
+}
+
 case_down() {
 	down
 	exits 2 doctor > "$work/out" 2>&1

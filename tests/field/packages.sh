@@ -70,7 +70,7 @@ case_install() {
 case_units() {
 	local name
 	for name in lscell@dc1.service lsfs@dc1.service lsctl-backup@dc1.service \
-		lsctl-backup@dc1.timer; do
+		lsctl-backup@dc1.timer lsctl-mirror@dc1.service; do
 		is "$(inside systemd-analyze verify "$name" 2>&1)" ""
 	done
 	inside systemd-analyze security --offline=true --threshold=25 --no-pager \
