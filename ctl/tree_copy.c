@@ -15,7 +15,7 @@
 #include "cell/base/memory.h"
 #include "cell/sys/log.h"
 
-enum { WORKERS = 16, ATTRIBUTE = LIMIT_NAME + 1 };
+enum { WORKERS = 256, ATTRIBUTE = LIMIT_NAME + 1 };
 
 #define BESIDE ".mirror.new"
 
@@ -248,8 +248,8 @@ copy_contents(struct tree_copy *t, const char *path, bool exists, int worker)
 		t->copied++;
 }
 
-/* Makes a node equal, but not what is in a directory. */
-static void
+/* Makes a node equal, but not what is in a directory. True for a directory. */
+static bool
 copy_node(struct tree_copy *t, const char *path, int worker)
 {
 	char ours[ATTRIBUTE], theirs[ATTRIBUTE];
@@ -257,25 +257,25 @@ copy_node(struct tree_copy *t, const char *path, int worker)
 	off_t from_size, to_size;
 
 	if (!look(t, t->from, path, &from, &from_size) || !look(t, t->to, path, &to, &to_size))
-		return;
+		return false;
 	if (from == EPHEMERAL_NODE)
 		from = NONE;
 	if (to == EPHEMERAL_NODE) {
 		if (from != NONE)
 			failed(t, t->to_name, path, EBUSY);
-		return;
+		return false;
 	}
 	if (to != NONE && from != to) {
 		delete (t, path);
 		to = NONE;
 	}
 	if (from == NONE || t->broken != 0)
-		return;
+		return false;
 
 	if (from == DIRECTORY_NODE && to == NONE) {
 		if (mkdirat(t->to, path, 0777) < 0) {
 			failed(t, t->to_name, path, errno);
-			return;
+			return false;
 		}
 		t->copied++;
 	}
@@ -288,92 +288,139 @@ copy_node(struct tree_copy *t, const char *path, int worker)
 	}
 	if (to != NONE || from == DIRECTORY_NODE)
 		copy_acls(t, path, path);
+	return from == DIRECTORY_NODE && t->broken == 0;
 }
 
 /* ---- directories ---- */
 
-/* The names of a directory, taken one after the other by workers: so the way to the cells is not
+/* Paths that are taken one after the other by workers: the way to the cells is long, and is not
  * waited for by each alone. */
-struct job {
+struct pool {
 	struct tree_copy *t;
-	const char *path;
-	const struct names *names;
-	atomic_size_t next;
-	atomic_int workers;
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	struct names paths; /* a directory's contents follow behind it */
+	int busy;           /* workers that may add paths */
+	int workers;
+	pthread_t threads[WORKERS];
 };
+
+static void *work(void *user);
+
+/* Puts the names below the directory into the pool, in which workers for them begin. */
+static void
+spread(struct pool *p, const char *path, const struct names *names)
+{
+	char child[PATH_MAX];
+
+	for (size_t i = 0; i < names->n; i++) {
+		join(child, path, names->list[i]);
+		ARRAY_ROOM(p->paths.list, p->paths.n, p->paths.room);
+		p->paths.list[p->paths.n++] = bytes_to_text(bytes_of(child));
+	}
+	while (p->workers < WORKERS && (size_t)p->workers < p->paths.n &&
+	       pthread_create(&p->threads[p->workers], NULL, work, p) == 0)
+		p->workers++;
+	pthread_cond_broadcast(&p->changed);
+}
+
+/* Deletes what the source does not have, and adds what it has to the pool. */
+static void
+enter(struct pool *p, const char *path)
+{
+	struct tree_copy *t = p->t;
+	const int fd = openat(t->from, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	struct names from = {0}, to = {0};
+	char child[PATH_MAX];
+	int error;
+
+	if (fd < 0) {
+		failed(t, t->from_name, path, errno);
+		return;
+	}
+	pthread_mutex_lock(&p->lock);
+	t->entered(t->user, path, fd);
+	pthread_mutex_unlock(&p->lock);
+	if ((error = list(t, t->from, path, &from)) != 0)
+		failed(t, t->from_name, path, error);
+	else if ((error = list(t, t->to, path, &to)) != 0)
+		failed(t, t->to_name, path, error);
+	for (size_t i = 0; i < to.n && error == 0 && t->broken == 0; i++) {
+		if (from.n > 0 &&
+		    bsearch(&to.list[i], from.list, from.n, sizeof *from.list, compare))
+			continue;
+		join(child, path, to.list[i]);
+		delete (t, child);
+	}
+	pthread_mutex_lock(&p->lock);
+	if (error == 0)
+		spread(p, path, &from);
+	pthread_mutex_unlock(&p->lock);
+	names_free(&from);
+	names_free(&to);
+}
 
 static void *
 work(void *user)
 {
-	struct job *j = user;
-	const int worker = j->workers++;
-	char path[PATH_MAX];
-	size_t i;
+	struct pool *p = user;
+	int worker = 0;
 
-	while ((i = j->next++) < j->names->n && j->t->broken == 0) {
-		join(path, j->path, j->names->list[i]);
-		copy_node(j->t, path, worker);
+	pthread_mutex_lock(&p->lock);
+	while (!pthread_equal(p->threads[worker], pthread_self()))
+		worker++;
+	while (p->paths.n > 0 || p->busy > 0) {
+		char *path;
+
+		if (p->paths.n == 0) {
+			pthread_cond_wait(&p->changed, &p->lock);
+			continue;
+		}
+		path = p->paths.list[--p->paths.n];
+		p->busy++;
+		pthread_mutex_unlock(&p->lock);
+		if (p->t->broken == 0 && copy_node(p->t, path, worker))
+			enter(p, path);
+		free(path);
+		pthread_mutex_lock(&p->lock);
+		if (--p->busy == 0)
+			pthread_cond_broadcast(&p->changed);
 	}
+	pthread_mutex_unlock(&p->lock);
 	return NULL;
 }
 
 bool
 tree_copy_directory(struct tree_copy *t, const char *path)
 {
-	const int fd = openat(t->from, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	struct names from = {0}, to = {0};
-	struct job job = {.t = t, .path = path, .names = &from};
-	pthread_t threads[WORKERS - 1];
-	char child[PATH_MAX];
-	enum kind kind;
-	size_t n = 0;
-	off_t size;
-	int error;
+	struct pool *p = memory_zero(1, sizeof *p);
 
-	if (fd < 0) {
-		failed(t, t->from_name, path, errno);
-		return t->broken == 0;
+	p->t = t;
+	pthread_mutex_init(&p->lock, NULL);
+	pthread_cond_init(&p->changed, NULL);
+	enter(p, path);
+	pthread_mutex_lock(&p->lock);
+	for (int i = 0; i < p->workers; i++) { /* more may begin meanwhile */
+		pthread_mutex_unlock(&p->lock);
+		pthread_join(p->threads[i], NULL);
+		pthread_mutex_lock(&p->lock);
 	}
-	t->entered(t->user, path, fd);
-	if ((error = list(t, t->from, path, &from)) != 0)
-		failed(t, t->from_name, path, error);
-	else if ((error = list(t, t->to, path, &to)) != 0)
-		failed(t, t->to_name, path, error);
-	if (error == 0) {
-		for (size_t i = 0; i < to.n && t->broken == 0; i++) {
-			if (from.n > 0 &&
-			    bsearch(&to.list[i], from.list, from.n, sizeof *from.list, compare))
-				continue;
-			join(child, path, to.list[i]);
-			copy_node(t, child, 0);
-		}
-		while (n < WORKERS - 1 && n + 1 < from.n / 2 &&
-		       pthread_create(&threads[n], NULL, work, &job) == 0)
-			n++;
-		work(&job);
-		while (n > 0)
-			pthread_join(threads[--n], NULL);
-		for (size_t i = 0; i < from.n && t->broken == 0; i++) {
-			join(child, path, from.list[i]);
-			if (look(t, t->from, child, &kind, &size) && kind == DIRECTORY_NODE)
-				tree_copy_directory(t, child);
-		}
-	}
-	names_free(&from);
-	names_free(&to);
+	pthread_mutex_unlock(&p->lock);
+	if (p->paths.n > 0) /* no thread could be made */
+		failed(t, t->to_name, ".", EAGAIN);
+	names_free(&p->paths);
+	pthread_mutex_destroy(&p->lock);
+	pthread_cond_destroy(&p->changed);
+	free(p);
 	return t->broken == 0;
 }
 
 bool
 tree_copy_node(struct tree_copy *t, const char *path)
 {
-	enum kind kind;
-	off_t size;
-
 	if (strchr(path, '/') == NULL && is_left_alone(t, ".", path))
 		return true;
-	copy_node(t, path, 0);
-	if (t->broken == 0 && look(t, t->from, path, &kind, &size) && kind == DIRECTORY_NODE)
+	if (copy_node(t, path, 0))
 		tree_copy_directory(t, path);
 	return t->broken == 0;
 }

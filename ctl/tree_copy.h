@@ -19,7 +19,8 @@ struct tree_copy {
 	char acl[PATH_MAX];              /* the directory of the target cell's ACL files */
 	bool roots[2]; /* `from`, `to` is the root of its cell: its acl/ is left alone */
 	bool quiet;    /* says nothing of what is refused */
-	/* Called with each source directory before it is listed; its descriptor is handed over. */
+	/* Called with each source directory before it is listed, by one thread at a time; its
+	 * descriptor is handed over. */
 	void (*entered)(void *user, const char *path, int fd);
 	void *user;
 
