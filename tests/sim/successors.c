@@ -66,7 +66,7 @@ hand_over(struct sim *s, struct machine *m)
 	end_connections(s, m);
 	client_free(m->client);
 	from = image_from(buffer_view(&state));
-	m->config.seed = (uint64_t)s->now;
+	m->config.seed = ((uint64_t)s->now << 8) + (uint64_t)m->id; /* no nonce of another client */
 	m->client = client_load(&m->config, &from, now);
 	must(m->client != NULL);
 	if (m->mount != NULL) {
