@@ -71,7 +71,12 @@ fires() {
 	[[ " $seen " == *" $alert "* ]] || { say "not $alert, but: $seen"; return 1; }
 }
 
-votes() { numbers "$1" | grep -qx 'lscell_condition{condition="voting"} 1'; }
+# votes N: and knows a master.
+votes() {
+	numbers "$1" > "$work/numbers"
+	grep -qx 'lscell_condition{condition="voting"} 1' "$work/numbers" &&
+		grep -qx 'lscell_healthy 1' "$work/numbers"
+}
 all_vote() { votes 1 && votes 2 && votes 3; }
 
 case_a_healthy_cell() {
