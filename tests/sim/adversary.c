@@ -212,7 +212,7 @@ run_put_back(struct sim *s, struct event *e)
 
 	if (s->calm || !n->up || n->life != e->life)
 		return;
-	host_damage(s, n, FAULT_OLD_COPY);
+	host_damage(s, n, FAULT_OLD_COPY, e->b != 0);
 	if (!n->disk.replaced)
 		return;
 	for (int i = 1; i <= s->hosts_n; i++) {
@@ -220,7 +220,9 @@ run_put_back(struct sim *s, struct event *e)
 			continue;
 		if (!misses(s, i, n->id, (int)e->a))
 			host_crash_for(s, &s->hosts[i - 1], LOSE_NOTHING,
-			               sim_between(s, SECOND, 4 * SECOND));
+			               sim_between(s, 2 * SECOND, 4 * SECOND));
+		if (e->b != 0)
+			continue;
 		link_heal(s, i, n->id);
 		link_heal(s, n->id, i);
 	}
@@ -247,16 +249,21 @@ void
 adversary_forget(struct sim *s, struct host *master)
 {
 	struct host *n = &s->hosts[rng_below(&s->rng, (uint64_t)s->hosts_n)];
+	bool again;
 
 	if (s->swarm.rates[FAULT_OLD_COPY] == 0 || s->swarm.operators > 0 || n == master ||
 	    !n->up || n->disk.replaced || n->boot.failed)
 		return;
 	disk_copy(&n->copy, &n->disk);
-	if (rng_chance(&s->rng, 500)) /* only its incarnation tells of what it does then */
+	again = rng_chance(&s->rng, 500); /* only its incarnation tells of what it does then */
+	if (again)
 		host_crash_for(s, n, LOSE_NOTHING, 50 * MS);
-	heap_push(&s->heap, (struct event){.at = s->now + sim_between(s, 200 * MS, 600 * MS),
-	                                   .run = run_miss,
-	                                   .who = n->id - 1,
-	                                   .life = n->life,
-	                                   .a = (uint64_t)master->id});
+	heap_push(&s->heap,
+	          (struct event){.at = s->now + (again ? sim_between(s, 80 * MS, 200 * MS)
+	                                               : sim_between(s, 200 * MS, 600 * MS)),
+	                         .run = run_miss,
+	                         .who = n->id - 1,
+	                         .life = n->life + again,
+	                         .a = (uint64_t)master->id,
+	                         .b = again});
 }

@@ -109,7 +109,8 @@ fault_stored(struct sim *s, struct host *n)
 
 	for (size_t i = 0; i < sizeof stored / sizeof *stored; i++)
 		if (fault_strikes(s, stored[i]))
-			host_damage(s, n, stored[i]);
+			host_damage(s, n, stored[i],
+			            stored[i] == FAULT_OLD_COPY && rng_chance(&s->rng, 500));
 	if ((s->swarm.rates[FAULT_OLD_COPY] > 0 || s->swarm.restore) && rng_chance(&s->rng, 5))
 		disk_copy(&n->copy, &n->disk);
 }
@@ -168,7 +169,7 @@ fault_node(struct sim *s, struct host *n)
 	if (!host_exists(n))
 		return;
 	if (s->swarm.operators > 0 && fault_strikes(s, FAULT_MACHINE_LOST))
-		host_damage(s, n, FAULT_MACHINE_LOST);
+		host_damage(s, n, FAULT_MACHINE_LOST, false);
 	if (fault_strikes(s, FAULT_CRASH))
 		host_crash(s, n, FAULT_CRASH);
 	if (fault_strikes(s, FAULT_PAUSE))

@@ -141,8 +141,9 @@ void host_obey(struct sim *s, struct host *n, enum server_verdict verdict);
 /* Do others remember more of it than it has ever had, for it has told them so? What it lacks, and
  * lacks for that, nobody can give it. */
 bool host_is_bound_by_lies(const struct sim *s, const struct host *n);
-/* Something happens to its disk while it is down. */
-void host_damage(struct sim *s, struct host *n, enum fault f);
+/* Something happens to its disk while it is down; `unheard`: then it starts several times before
+ * another replica hears it. */
+void host_damage(struct sim *s, struct host *n, enum fault f, bool unheard);
 
 /* ---- host_checks.c ---- */
 

@@ -151,7 +151,7 @@ damage(struct sim *s, struct host *n, enum fault f)
 }
 
 void
-host_damage(struct sim *s, struct host *n, enum fault f)
+host_damage(struct sim *s, struct host *n, enum fault f, bool unheard)
 {
 	static const char *const what[] = {
 	    [FAULT_ROT_LOG] = "an entry of its log is damaged",
@@ -160,12 +160,10 @@ host_damage(struct sim *s, struct host *n, enum fault f)
 	    [FAULT_WIPED] = "its data directory is emptied",
 	    [FAULT_MACHINE_LOST] = "it is lost for good",
 	};
-	bool unheard;
 
 	if (members_spare_memory(s, n) || n->disk.replaced || n->boot.failed ||
 	    (f != FAULT_ROT_LOG && !has_state_elsewhere(s, n)))
 		return;
-	unheard = f == FAULT_OLD_COPY && rng_chance(&s->rng, 500);
 	if (unheard)
 		host_crash_for(s, n, LOSE_SOME, 50 * MS);
 	else
