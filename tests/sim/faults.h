@@ -236,4 +236,31 @@ void stolen_key_draw(struct sim *s);
 /* The second part of a run begins, in which there is a master at `from`. */
 void stolen_key_start(struct sim *s, int64_t from);
 
+/* ---- guest.c ---- */
+
+#define GUEST "guest"
+
+struct guest {
+	bool on;
+	struct rng rng; /* its own: other seeds are what they were */
+	int machine;    /* whose client it has */
+	int64_t removed_at;
+	uint64_t epoch; /* then */
+	bool removed;   /* in the second part of the run */
+};
+
+/* Is there one in this run? */
+void guest_draw(struct sim *s);
+bool guest_is(const struct sim *s, const struct machine *m);
+/* What an operator wants of it, in either part of a run; `what` 0: nothing. */
+struct wish guest_wish(struct sim *s);
+struct wish guest_wish_calm(const struct sim *s);
+/* What is missing at the end; NULL: nothing. */
+const char *guest_waits_for(const struct sim *s);
+/* The log says that it is removed. */
+void guest_removed(struct sim *s);
+/* True when the client says something else than this, which is put into `instead`. */
+bool guest_lies(struct sim *s, const struct machine *m, const struct message *said,
+                struct buffer *instead);
+
 #endif

@@ -46,6 +46,7 @@ struct record {
 	int64_t queued_at;     /* and when the client heard it */
 	bool given_up;         /* a release or cancel of it was asked for */
 	bool waiting;          /* answered RC_QUEUED, and neither granted nor given up */
+	uint64_t unentitled;   /* where in the log it lost the right while it waited; 0: never */
 };
 RB_HEAD(record_tree, record);
 RB_HEAD(digits_tree, shown_digits);

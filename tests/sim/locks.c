@@ -238,46 +238,23 @@ locks_took(struct sim *s, uint64_t index, uint64_t session, const struct acquire
 	}
 }
 
-/* A waiter that has lost its right waits no more. */
+/* A waiter that has lost its right waits no more: the master refuses it when it sees the loss,
+ * which is some entries later at most, and not only when its turn comes. */
 static void
-refused(struct sim *s, const struct op_grant *op)
+refused(struct sim *s, uint64_t index, const struct op_grant *op)
 {
 	for (size_t i = 0; i < s->history.acquires_n; i++) {
 		struct record *r = s->history.acquires[i];
 		const struct acquire *a = &r->op.acquire.acquire;
 
-		if (r->session == op->session && a->node == op->acquire.node &&
-		    a->acquisition == op->acquire.acquisition)
-			r->waiting = false;
-	}
-}
-
-static bool
-may_lock(struct sim *s, const struct record *r)
-{
-	const struct item *it = model_item(&s->model, r->op.acquire.acquire.node);
-
-	return !model_item_alive(it) ||
-	       model_has_right(s, it, s->model.applied, r->session, r->user, RIGHT_WRITE);
-}
-
-void
-locks_rights_changed(struct sim *s, const struct op *op)
-{
-	const struct footprint *changed = &s->model.changed;
-	bool rights = op->code == OP_set_acl || op->code == OP_remove_principal ||
-	              op->code == OP_rekey_principal;
-
-	for (size_t i = 0; i < changed->n; i++) {
-		const struct item *it = model_item(&s->model, changed->keys[i]);
-
-		rights |= it != NULL && it->parent == NODE_ACL;
-	}
-	for (size_t i = 0; rights && i < s->history.acquires_n; i++) {
-		struct record *r = s->history.acquires[i];
-
-		if (r->waiting && !may_lock(s, r))
-			r->waiting = false;
+		if (r->session != op->session || a->node != op->acquire.node ||
+		    a->acquisition != op->acquire.acquisition)
+			continue;
+		r->waiting = false;
+		if (r->unentitled != 0 && index > r->unentitled + 16 &&
+		    r->queued_epoch == s->model.epoch)
+			sim_fail(s, "a waiter lost its right in entry %lu, and waits",
+			         (unsigned long)r->unentitled);
 	}
 }
 
@@ -318,7 +295,7 @@ locks_granted(struct sim *s, uint64_t index, const struct command *c, const stru
 	if (!model_alive(&s->model, op->session))
 		return;
 	if (!model_permits_grant(s, c, op)) {
-		refused(s, op);
+		refused(s, index, op);
 		return;
 	}
 	locks_acquire(s, index, op->session, &op->acquire, &want);

@@ -29,7 +29,7 @@ connect(struct sim *s, struct machine *m, uint64_t *conn, uint8_t replica, bool 
 	    s->net.conns[m->conn - 1]->node == replica - 1)
 		sim_fail(s, "client %d listens to replica %d, to which it is connected", m->id + 1,
 		         replica);
-	*conn = net_connect(s, m->id, replica - 1, aside, SEAT_ADMIN);
+	*conn = net_connect(s, m->id, replica - 1, aside, guest_is(s, m) ? SEAT_GUEST : SEAT_ADMIN);
 	sim_trace(s, "client %d %s replica %d", m->id + 1, aside ? "listens to" : "connects to",
 	          replica);
 }
@@ -41,13 +41,18 @@ send_frames(struct sim *s, struct machine *m)
 
 	while (rest.len > 0) {
 		struct bytes frame = {rest.data, (size_t)wire_frame_length(rest)};
+		struct buffer instead = BUFFER(LIMIT_FRAME);
 		struct message message;
 
 		must(frame.len > 0 && frame.len <= rest.len && m->conn != 0);
 		must(wire_get_frame(frame, &message) == RC_OK);
 		if (message.code == MSG_request)
 			history_sent(s, m->id, &message.request);
-		net_to_node(s, m->conn, frame);
+		if (guest_lies(s, m, &message, &instead))
+			net_to_node(s, m->conn, buffer_view(&instead));
+		else
+			net_to_node(s, m->conn, frame);
+		buffer_free(&instead);
 		rest.data += frame.len;
 		rest.len -= frame.len;
 	}
@@ -339,8 +344,8 @@ machine_start(struct sim *s, struct machine *m, uint64_t earlier)
 
 	must(!m->up);
 	m->caching = config.caching != 0;
-	m->lasting = config.lasting =
-	    s->swarm.lasting > 0 && m->left == 0 && rng_chance(&s->rng, s->swarm.lasting);
+	m->lasting = config.lasting = s->swarm.lasting > 0 && m->left == 0 &&
+	                              rng_chance(&s->rng, s->swarm.lasting) && !guest_is(s, m);
 	m->cell_file = *members_last(s);
 	for (int i = 0; i < m->cell_file.n; i++)
 		if (m->cell_file.list[i].role != MEMBER_REMOVED)

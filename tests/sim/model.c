@@ -196,10 +196,11 @@ decide_unseen(struct sim *s, const struct op *op)
 		signing_keys_decide(s, &op->rotate_key);
 		return;
 	case OP_add_principal:
-		model_add_principal(&s->model, op->add_principal.name);
+		model_add_principal(&s->model, s->model.applied, op->add_principal.name);
 		return;
 	case OP_remove_principal:
 		model_remove_principal(&s->model, op->remove_principal.name);
+		guest_removed(s);
 		return;
 	case OP_rekey_principal:
 		model_end_rights(&s->model, op->rekey_principal.name);
@@ -260,7 +261,7 @@ decide(struct sim *s, uint64_t index, const struct command *c, const struct op *
 		model_begin_epoch(s, &op->begin_epoch);
 		return;
 	case OP_create_session:
-		model_create_session(&s->model, &op->create_session);
+		model_create_session(s, &op->create_session);
 		return;
 	case OP_grant:
 		locks_granted(s, index, c, &op->grant);
@@ -310,7 +311,7 @@ command(struct sim *s, uint64_t index, const struct command *c)
 	if (want.rc == RC_OK)
 		decide(s, index, c, &op, &want);
 	trace_command(s, index, &op, r, &want);
-	locks_rights_changed(s, &op);
+	model_rights_changed(s, &op);
 	cached_check(s, &op);
 	if (op.code == OP_acquire && want.rc == RC_OK)
 		locks_took(s, index, c->session, &op.acquire.acquire, &want);

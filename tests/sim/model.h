@@ -86,6 +86,7 @@ struct model_session {
 	bool given_up;       /* its client has asked for another one */
 	uint8_t nonce[LIMIT_NONCE];
 	char principal[LIMIT_PRINCIPAL + 1];
+	uint64_t unowned; /* where in the log that was removed; 0: it was not */
 };
 
 struct model {
@@ -105,6 +106,7 @@ struct model {
 	size_t acl_files_n, acl_files_room;
 	struct model_name {
 		char text[LIMIT_PRINCIPAL + 1];
+		uint64_t generation;
 	} * principals; /* beside the administrator that every cell has */
 	size_t principals_n, principals_room;
 	struct name_change *names;
@@ -134,7 +136,7 @@ void model_apply(struct sim *s, uint64_t index, struct bytes payload);
 struct item *model_item(struct model *m, uint64_t node);
 struct item *model_child(struct model *m, uint64_t parent, struct bytes name);
 bool model_alive(const struct model *m, uint64_t session);
-const char *model_principal(const struct model *m, uint64_t session);
+const char *model_principal(const struct model *m, uint64_t session, uint64_t index);
 void model_delete(struct sim *s, struct item *it, uint64_t index);
 
 /* For its parts: is it there; its newest version; a new one, and the version that it begins with or
@@ -160,7 +162,7 @@ void agreed_check_end(struct sim *s);
 
 /* The commands on sessions. */
 void model_begin_epoch(struct sim *s, const struct op_begin_epoch *op);
-void model_create_session(struct model *m, const struct op_create_session *op);
+void model_create_session(struct sim *s, const struct op_create_session *op);
 enum rc model_end_session(struct sim *s, uint64_t index, const struct command *c,
                           const struct op_end_session *op);
 void model_finish_session(struct sim *s, uint64_t index, const struct command *c, uint64_t id);
@@ -210,13 +212,21 @@ bool model_is_operator(struct sim *s, uint64_t session, struct bytes user);
 /* May the command take effect now? The grant of a lock? */
 bool model_permits(struct sim *s, const struct command *c, const struct op *op);
 bool model_permits_grant(struct sim *s, const struct command *c, const struct op_grant *op);
+/* After a command: whoever has lost the right to a lock does not wait for it any more. */
+void model_rights_changed(struct sim *s, const struct op *op);
 enum rc model_set_acl(struct sim *s, struct item *it, const struct op_set_acl *op);
 /* Would the ACL file lose lines with the principal's name? */
 bool model_loses_name(const struct item *it, struct bytes principal);
 /* ACL files lose them. */
 void model_purge_name(struct sim *s, uint64_t index, struct bytes principal);
 /* The commands on principals: the sessions of one that is removed have no rights any more. */
-void model_add_principal(struct model *m, struct bytes name);
+void model_add_principal(struct model *m, uint64_t index, struct bytes name);
+bool model_has_principal(const struct model *m, struct bytes name);
+/* May a session be created for it, that was proposed while it had this generation? */
+bool model_owns(const struct model *m, struct bytes name, uint64_t generation);
+size_t model_sessions_alive(const struct model *m);
+/* One that lives, and whose principal was removed; 0: there is none. */
+uint64_t model_unowned_session(const struct model *m);
 void model_remove_principal(struct model *m, struct bytes name);
 void model_end_rights(struct model *m, struct bytes name);
 /* True if the node may be neither deleted nor renamed. */
@@ -287,8 +297,6 @@ void locks_granted(struct sim *s, uint64_t index, const struct command *c,
 int64_t locks_blocked_since(const struct sim *s, const struct item *it, uint64_t session,
                             uint64_t owner);
 bool locks_has(const struct item *it, uint64_t session, const struct acquire *a);
-/* After a command: whoever has lost the right to a lock does not wait for it any more. */
-void locks_rights_changed(struct sim *s, const struct op *op);
 /* Does the item's lock forbid this subject to delete it, or to rename it to another name? */
 bool locks_keep(struct sim *s, const struct item *it, uint64_t session, struct bytes user);
 /* Is the acquisition that the guard names not held any more? */

@@ -98,7 +98,7 @@ static bool
 is_in(struct sim *s, const char *name, uint64_t index, uint64_t session, struct bytes user)
 {
 	const struct item *file = file_at(&s->model, index, name);
-	const char *principal = model_principal(&s->model, session);
+	const char *principal = model_principal(&s->model, session, index);
 	char line[2 * LIMIT_PRINCIPAL + 2], any[LIMIT_PRINCIPAL + 3];
 	struct bytes text;
 
@@ -141,8 +141,9 @@ may(struct sim *s, const struct command *c, const struct item *it, unsigned righ
 static bool
 may_write(struct sim *s, const struct command *c, const struct item *it)
 {
-	return may(s, c, it, RIGHT_WRITE) || ((c->handle_rights & RIGHT_WRITE) &&
-	                                      model_principal(&s->model, c->session)[0] != '\0');
+	return may(s, c, it, RIGHT_WRITE) ||
+	       ((c->handle_rights & RIGHT_WRITE) &&
+	        model_principal(&s->model, c->session, s->model.applied)[0] != '\0');
 }
 
 static bool
@@ -219,6 +220,37 @@ model_permits_grant(struct sim *s, const struct command *c, const struct op_gran
 	       model_has_right(s, it, s->model.applied, op->session, c->user, RIGHT_WRITE);
 }
 
+static bool
+may_lock(struct sim *s, const struct record *r)
+{
+	const struct item *it = model_item(&s->model, r->op.acquire.acquire.node);
+
+	return !model_item_alive(it) ||
+	       model_has_right(s, it, s->model.applied, r->session, r->user, RIGHT_WRITE);
+}
+
+void
+model_rights_changed(struct sim *s, const struct op *op)
+{
+	const struct footprint *changed = &s->model.changed;
+	bool rights = op->code == OP_set_acl || op->code == OP_remove_principal ||
+	              op->code == OP_rekey_principal;
+
+	for (size_t i = 0; i < changed->n; i++) {
+		const struct item *it = model_item(&s->model, changed->keys[i]);
+
+		rights |= it != NULL && it->parent == NODE_ACL;
+	}
+	for (size_t i = 0; rights && i < s->history.acquires_n; i++) {
+		struct record *r = s->history.acquires[i];
+
+		if (r->waiting && !may_lock(s, r)) {
+			r->waiting = false;
+			r->unentitled = s->model.applied;
+		}
+	}
+}
+
 enum rc
 model_set_acl(struct sim *s, struct item *it, const struct op_set_acl *op)
 {
@@ -265,12 +297,28 @@ principal_at(const struct model *m, struct bytes name)
 	return i;
 }
 
+bool
+model_has_principal(const struct model *m, struct bytes name)
+{
+	return principal_at(m, name) < m->principals_n;
+}
+
+bool
+model_owns(const struct model *m, struct bytes name, uint64_t generation)
+{
+	const size_t at = principal_at(m, name);
+
+	return at < m->principals_n ? m->principals[at].generation == generation
+	                            : bytes_equal(name, bytes_of("admin"));
+}
+
 void
-model_add_principal(struct model *m, struct bytes name)
+model_add_principal(struct model *m, uint64_t index, struct bytes name)
 {
 	if (principal_at(m, name) < m->principals_n || bytes_equal(name, bytes_of("admin")))
 		return;
 	ARRAY_ROOM(m->principals, m->principals_n, m->principals_room);
+	m->principals[m->principals_n].generation = index;
 	snprintf(m->principals[m->principals_n++].text, LIMIT_PRINCIPAL + 1, "%.*s", (int)name.len,
 	         (const char *)name.data);
 }
@@ -279,8 +327,9 @@ void
 model_end_rights(struct model *m, struct bytes name)
 {
 	for (size_t i = 0; i < m->sessions_n; i++)
-		if (bytes_equal(bytes_of(m->sessions[i].principal), name))
-			m->sessions[i].principal[0] = '\0';
+		if (m->sessions[i].unowned == 0 &&
+		    bytes_equal(bytes_of(m->sessions[i].principal), name))
+			m->sessions[i].unowned = m->applied;
 }
 
 void
@@ -359,7 +408,7 @@ model_check_rights(struct sim *s, const struct record *r, const struct item *it,
 	/* Its own client verifies no digits. */
 	if (r->op.code == OP_get_contents && (r->through.rights & RIGHT_READ) &&
 	    (r->cached || digits_prove(s, r)))
-		permitted |= model_principal(&s->model, session_of(s, r))[0] != '\0';
+		permitted |= model_principal(&s->model, session_of(s, r), r->index)[0] != '\0';
 	if (r->rc == RC_ACCES && digits_doubtful(s, r))
 		return;
 	if (r->rc == RC_ACCES && (refused->node != it->node || refused->right != right))

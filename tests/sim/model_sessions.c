@@ -24,11 +24,11 @@ model_alive(const struct model *m, uint64_t session)
 }
 
 const char *
-model_principal(const struct model *m, uint64_t session)
+model_principal(const struct model *m, uint64_t session, uint64_t index)
 {
 	const struct model_session *s = session_of((struct model *)m, session);
 
-	return s != NULL ? s->principal : "";
+	return s != NULL && (s->unowned == 0 || s->unowned > index) ? s->principal : "";
 }
 
 void
@@ -46,11 +46,37 @@ model_begin_epoch(struct sim *s, const struct op_begin_epoch *op)
 	members_first(s, op->members);
 }
 
-void
-model_create_session(struct model *m, const struct op_create_session *op)
+size_t
+model_sessions_alive(const struct model *m)
 {
+	size_t n = 0;
+
+	for (size_t i = 0; i < m->sessions_n; i++)
+		n += m->sessions[i].alive;
+	return n;
+}
+
+uint64_t
+model_unowned_session(const struct model *m)
+{
+	for (size_t i = 0; i < m->sessions_n; i++)
+		if (m->sessions[i].alive && m->sessions[i].unowned != 0)
+			return m->sessions[i].id;
+	return 0;
+}
+
+void
+model_create_session(struct sim *sim, const struct op_create_session *op)
+{
+	struct model *m = &sim->model;
 	struct model_session *s;
 
+	if (!model_owns(m, op->principal, op->principal_generation))
+		return;
+	for (size_t i = 0; i < op->host.len; i++)
+		if (op->host.data[i] <= ' ' || op->host.data[i] > '~')
+			sim_fail(sim, "session %lu is one of a host without a name",
+			         (unsigned long)m->next);
 	for (size_t i = 0; i < m->sessions_n; i++) {
 		if (m->sessions[i].alive &&
 		    memcmp(m->sessions[i].nonce, op->nonce.data, LIMIT_NONCE) == 0)
@@ -63,6 +89,7 @@ model_create_session(struct model *m, const struct op_create_session *op)
 	s->awaited = op->awaited;
 	s->lasting = op->lasting;
 	s->outstanding = s->given_up = false;
+	s->unowned = 0;
 	memcpy(s->nonce, op->nonce.data, LIMIT_NONCE);
 	snprintf(s->principal, sizeof s->principal, "%.*s", (int)op->principal.len,
 	         (const char *)op->principal.data);

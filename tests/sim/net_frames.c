@@ -302,14 +302,21 @@ run_at_client(struct sim *s, struct event *e)
 	trace_at_client(s, c, kind, e->data);
 	if (kind == CLIENT_DISCONNECTED)
 		c->client_open = false;
-	if (kind == CLIENT_FRAME && !c->aside && wire_get_frame(e->data, &message) == RC_OK &&
-	    message.code == MSG_reply)
-		history_queued(s, m->session, &message.reply, e->life);
+	if (kind == CLIENT_FRAME && wire_get_frame(e->data, &message) == RC_OK) {
+		if (message.code == MSG_denied && message.denied.rc == RC_PERM) {
+			c->denied = true; /* it is for the driver */
+			return;
+		}
+		if (message.code == MSG_reply && !c->aside)
+			history_queued(s, m->session, &message.reply, e->life);
+	}
 	if (kind != CLIENT_CONNECTED || !c->aside)
 		machine_event(s, m,
 		              (struct client_event){.kind = kind,
 		                                    .frame = e->data,
-		                                    .standby = c->aside});
+		                                    .standby = c->aside,
+		                                    .denied =
+		                                        kind == CLIENT_DISCONNECTED && c->denied});
 }
 
 void

@@ -129,7 +129,8 @@ is_right(const struct sim *s, const struct wish *w)
 	const struct members *m = &s->members;
 
 	if (w->foolish || w->what == OPERATION_TRANSFER || w->what == OPERATION_SET ||
-	    w->what == OPERATION_DESTROY_SESSION || w->what == OPERATION_ROTATE_KEY)
+	    w->what == OPERATION_DESTROY_SESSION || w->what == OPERATION_ROTATE_KEY ||
+	    w->what == OPERATION_REMOVE_PRINCIPAL)
 		return true;
 	if (w->what != OPERATION_ADD_REPLICA)
 		return false;
@@ -257,6 +258,10 @@ ask(struct sim *s, struct operator* o)
 	} else if (o->wish.what == OPERATION_SET) {
 		m.operate.name = bytes_of(setting_info(o->wish.set.setting)->name);
 		m.operate.value = o->wish.set.value;
+	} else if (o->wish.what == OPERATION_ADD_PRINCIPAL ||
+	           o->wish.what == OPERATION_REMOVE_PRINCIPAL) {
+		m.operate.name = bytes_of(GUEST);
+		m.operate.key = (struct bytes){seat_key(SEAT_GUEST), NOISE_KEY};
 	}
 	sim_trace(s, "operator %d asks replica %d: %s", o->id + 1, o->node + 1,
 	          wish_text(&o->wish));
@@ -417,6 +422,8 @@ operators_wait_for(struct sim *s)
 	}
 	if (wish_left(s).what != 0)
 		return "a session of a client that died is to be ended";
+	if (guest_waits_for(s) != NULL)
+		return guest_waits_for(s);
 	if (members_count(s, MEMBER_LEARNER) > 0)
 		return "a learner is to get a vote";
 	return may_begin(s) ? NULL : "the cell is left alone";

@@ -109,6 +109,7 @@ start(struct sim *s)
 	hub_draw(s);
 	stolen_key_draw(s);
 	s->machines_n = s->swarm.machines;
+	guest_draw(s);
 	trace_seed(s);
 	history_init(&s->history);
 	model_init(s);

@@ -23,6 +23,10 @@ wish_text(const struct wish *w)
 		snprintf(text, sizeof text, "end session %lu", (unsigned long)w->session);
 	else if (w->what == OPERATION_ROTATE_KEY)
 		snprintf(text, sizeof text, "rotate the signing key");
+	else if (w->what == OPERATION_ADD_PRINCIPAL)
+		snprintf(text, sizeof text, "add the guest");
+	else if (w->what == OPERATION_REMOVE_PRINCIPAL)
+		snprintf(text, sizeof text, "remove the guest");
 	else if (w->id == 0)
 		snprintf(text, sizeof text, "hand the mastership over");
 	else
@@ -198,7 +202,10 @@ wish_draw(struct sim *s)
 	struct host *master = wish_deposed_master(s);
 	uint64_t kind = rng_below(&s->rng, 100);
 	int members = members_count(s, MEMBER_VOTER) + members_count(s, MEMBER_LEARNER);
+	const struct wish guest = guest_wish(s);
 
+	if (guest.what != 0)
+		return guest;
 	if (master != NULL)
 		return members_role(s, master->id) == MEMBER_REMOVED ? wish_add_again(s, master)
 		                                                     : wish_remove(s, master);
@@ -229,6 +236,8 @@ wish_draw_calm(struct sim *s, struct operator* o)
 		return none;
 	if (wish_left(s).what != 0)
 		return wish_left(s);
+	if (guest_wish_calm(s).what != 0)
+		return guest_wish_calm(s);
 	if (members_count(s, MEMBER_VOTER) < 3 && wish_hopeless(s) != NULL && may_add(s) &&
 	    members_count(s, MEMBER_LEARNER) == 0)
 		return wish_add(s);

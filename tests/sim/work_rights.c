@@ -243,7 +243,7 @@ lock_as_user(struct sim *s, struct machine *m, int p)
 		work_ask_for(s, m, p, &op, bytes_of(rng_chance(dice(s), 500) ? "u1" : "u2"));
 		return;
 	case 2:
-		work_wake(s, m, p, sim_between(s, 0, s->swarm.think_ms * MS));
+		work_wake(s, m, p, sim_between(s, 0, 8 * s->swarm.think_ms * MS));
 		return;
 	case 3:
 		work_ask(s, m, p, work_release(m, proc));

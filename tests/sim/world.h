@@ -106,6 +106,7 @@ struct conn {
 	uint8_t seat;      /* whose key its client has: SEAT_ADMIN, or of another principal */
 	uint64_t machine_life, node_life;
 	bool client_open, node_open;
+	bool denied;  /* the replica has said that it does not know the key */
 	int64_t base; /* latency of its own */
 	int64_t last_to_node,
 	    last_to_client;                 /* frames arrive in the order in which they were sent */
@@ -268,7 +269,7 @@ struct seats {
 };
 
 /* Whose key clients have; somebody whose key nobody knows. */
-enum { SEAT_ADMIN = UINT8_MAX, SEAT_STRANGER = UINT8_MAX - 1 };
+enum { SEAT_ADMIN = UINT8_MAX, SEAT_STRANGER = UINT8_MAX - 1, SEAT_GUEST = UINT8_MAX - 2 };
 
 /* Views that stay. */
 const uint8_t *seat_key(uint8_t body);
