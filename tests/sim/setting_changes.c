@@ -52,13 +52,17 @@ setting_changes_decide(struct sim *s, const struct op *op)
 }
 
 /* A client looks for another master when two thirds of a lease are over without an answer, which is
- * held for one third and has two ways to go. */
+ * held for one third and has two ways to go. A master's lease has to last for two such ways, and as
+ * long again for another heartbeat. */
 static uint64_t
 bearable(const struct sim *s, enum setting which, uint64_t value)
 {
-	const uint64_t least = 8 * (uint64_t)s->swarm.latency_us / 1000;
+	const uint64_t way = (uint64_t)s->swarm.latency_us / 1000;
+	const uint64_t least = which == SETTING_session_lease  ? 8 * way
+	                       : which == SETTING_master_lease ? 4 * way
+	                                                       : 0;
 
-	return which == SETTING_session_lease && value < least ? least : value;
+	return value < least ? least : value;
 }
 
 struct setting_value
