@@ -7,11 +7,13 @@
 #include <inttypes.h>
 #include <mntent.h>
 #include <paths.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <sys/time.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 #include "cell/base/limit.h"
@@ -32,6 +34,29 @@ enum {
 };
 
 /* ---- ACL names, each of which should have a file ---- */
+
+/* A cell that has become silent does not hold up the look at its ACLs: after some seconds a signal
+ * ends the call that waits for it, and the look. */
+static volatile sig_atomic_t impatient;
+
+static void
+on_alarm(int number)
+{
+	(void)number;
+	impatient = 1;
+}
+
+/* 0: no more signals. */
+static void
+be_patient(long seconds)
+{
+	const struct sigaction interrupt = {.sa_handler = on_alarm};
+	const struct itimerval timer = {.it_value.tv_sec = seconds, .it_interval.tv_sec = 1};
+
+	impatient = 0;
+	sigaction(SIGALRM, &interrupt, NULL);
+	setitimer(ITIMER_REAL, &timer, NULL);
+}
 
 struct acl_visit {
 	json_t *findings, *seen; /* seen: the names, of whose files each is looked at once */
@@ -59,7 +84,7 @@ look_at_node(const struct acl_visit *v, const char *path)
 	                                         "user.ls.acl.change"};
 	char name[LIMIT_NAME + 1];
 
-	for (size_t i = 0; i < sizeof attributes / sizeof attributes[0]; i++) {
+	for (size_t i = 0; i < sizeof attributes / sizeof attributes[0] && !impatient; i++) {
 		const ssize_t n = getxattr(path, attributes[i], name, LIMIT_NAME);
 
 		if (n <= 0)
@@ -77,7 +102,8 @@ look_in_directory(const struct acl_visit *v, const char *directory)
 	const struct dirent *entry;
 
 	look_at_node(v, directory);
-	for (int n = 0; d != NULL && n < NODES_MOST && (entry = readdir(d)) != NULL; n++) {
+	for (int n = 0; d != NULL && n < NODES_MOST && !impatient && (entry = readdir(d)) != NULL;
+	     n++) {
 		if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
 			continue;
 		snprintf(path, sizeof path, "%s/%s", directory, entry->d_name);
@@ -297,10 +323,13 @@ ask_mount(const struct visit *v, const struct mountinfo *info)
 
 	if (error != EACCES || info->user == (long)geteuid())
 		mount_text_findings(v->findings, info->path, error, text);
-	if (error == 0 && info->whole && strstr(text, "state: safe\n") != NULL)
-		look_at_acls(v->findings, info->path);
-	if (error == 0 && info->whole && info->others)
+	if (error != 0 || !info->whole || strstr(text, "state: safe\n") == NULL)
+		return;
+	be_patient(5);
+	look_at_acls(v->findings, info->path);
+	if (info->others)
 		look_at_everybody(v->findings, info->path);
+	be_patient(0);
 }
 
 static void

@@ -334,11 +334,12 @@ case_an_emptied_disk() {
 case_no_majority() {
 	kill_replica 3
 	kill_replica 5
+	# Also while the session is still safe, and calls on the mount wait.
 	wait_until "it is seen" told "dc1: has no master: 1 of "
 	wait_until "the mount is in jeopardy" told "$m: its session is not safe"
 	start_replica 3
 	start_replica 5
-	wait_until "all is well" well
+	patience=60 wait_until "all is well" well
 }
 
 case_down() {
