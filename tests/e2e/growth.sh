@@ -6,14 +6,14 @@
 #   WRITES=n     while it is away (default: 2,800). In an hour at 100 a second: 360,000
 #   SIZE=n       bytes of a write: 1 to n, and one in 256 has 256 KiB (default: 65536, so that few
 #                writes are more than the log keeps)
-#   WRITERS=n    at once (default: 64)
+#   WRITERS=n    at once (default: 8)
 #   FILES=n      that they write (default: as many): the state has so many
 ON_DISK=yes
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/loopback.sh"
 
 writes=${WRITES:-2800}
-writers=${WRITERS:-64}
+writers=${WRITERS:-8}
 
 patience=$((60 + writes / 100))
 

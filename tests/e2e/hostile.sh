@@ -76,7 +76,7 @@ attacked() {
 case_unfinished_frames() {
 	local pid
 	HALF=0 SESSIONS=300 MANNER=hoarding nice -n 19 "$build/tests/hostile/hostile" \
-		"$cell/dc1.conf" "$work/mallory.key" 2 "$secret" "$(master)" > "$work/said"
+		"$cell/dc1.conf" "$work/mallory.key" 6 "$secret" "$(master)" > "$work/said"
 	say "$(cat "$work/said")"
 	[ "$(number opened)" -ge 80 ]
 	for pid in $(replicas); do
