@@ -77,7 +77,7 @@ run_prompt(struct sim *s, struct event *e)
 		         (unsigned long)e->a);
 }
 
-/* By the master, which has got all that was said, on a connection that nothing else has closed. */
+/* By the master, which has read all that was said, on a connection that nothing else has closed. */
 static bool
 is_heard(struct sim *s, const struct machine *m)
 {
@@ -85,7 +85,7 @@ is_heard(struct sim *s, const struct machine *m)
 	const struct conn *c = m->conn != 0 ? s->net.conns[m->conn - 1] : NULL;
 
 	return n != NULL && m->up && !m->closing && m->state == CLIENT_SAFE &&
-	       m->paused_until <= s->now && c != NULL && c->client_open &&
+	       m->paused_until <= s->now && c != NULL && c->client_open && !c->held &&
 	       c->cut_to_node == INT64_MAX && c->last_to_node <= s->now && c->node == n->id - 1;
 }
 
