@@ -26,7 +26,9 @@ keep(struct values *v, struct buffer *b)
 static uint64_t
 random_number(struct values *v)
 {
-	return rng_next(&v->rng) >> rng_below(&v->rng, 64);
+	const uint64_t number = rng_next(&v->rng);
+
+	return number >> rng_below(&v->rng, 64);
 }
 
 static struct bytes
