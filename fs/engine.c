@@ -345,9 +345,9 @@ engine_status(const struct engine *e)
 /* ---- creation and the end ---- */
 
 int
-engine_load(struct engine **engine, uv_loop_t *loop, struct link *link,
-            const struct mount_config *mount, const struct client_config *client,
-            const struct engine_output *output, struct image *image)
+engine_new(struct engine **engine, uv_loop_t *loop, struct link *link,
+           const struct mount_config *mount, const struct client_config *client,
+           const struct engine_output *output, struct image *image)
 {
 	struct engine *e = memory_zero(1, sizeof *e);
 	struct client_config traced_client = *client;
@@ -388,14 +388,6 @@ engine_load(struct engine **engine, uv_loop_t *loop, struct link *link,
 	arm(e, now);
 	*engine = e;
 	return 0;
-}
-
-int
-engine_new(struct engine **engine, uv_loop_t *loop, struct link *link,
-           const struct mount_config *mount, const struct client_config *client,
-           const struct engine_output *output)
-{
-	return engine_load(engine, loop, link, mount, client, output, NULL);
 }
 
 bool

@@ -28,16 +28,13 @@ struct engine_output {
 };
 
 /* Makes an engine and begins to open a session through `link`, which it takes over. The configs are
- * copied, but not their strings, which must outlive the engine. 0 or -errno. */
+ * copied, but not their strings, which must outlive the engine. 0 or -errno. `image`: of the mount
+ * and the session of another process, for which this one goes on (-EBADMSG: it is no such image);
+ * NULL: both are new. */
 int engine_new(struct engine **engine, uv_loop_t *loop, struct link *link,
                const struct mount_config *mount, const struct client_config *client,
-               const struct engine_output *output);
+               const struct engine_output *output, struct image *image);
 
-/* The same for the mount and the session of another process, of which `image` is. -EBADMSG: it is
- * no such image. */
-int engine_load(struct engine **engine, uv_loop_t *loop, struct link *link,
-                const struct mount_config *mount, const struct client_config *client,
-                const struct engine_output *output, struct image *image);
 /* True if an image can be made: no call waits but for a lock or an event, and the session is safe.
  */
 bool engine_is_still(const struct engine *e);
@@ -52,7 +49,7 @@ void engine_call(struct engine *e, struct mount_event *event);
  * looks them up first. */
 unsigned engine_wants(const struct engine *e, const struct mount_event *event);
 
-/* The state of the session after the mount. */
+/* The state of the session behind the mount. */
 struct client_status engine_status(const struct engine *e);
 
 /* Closes the session, or gives up after a few seconds (the session then expires by itself). While

@@ -291,7 +291,7 @@ start_engine(struct lsfs *l, struct image *state)
 		client.earlier_session = l->mountpoint.earlier.session;
 		memcpy(client.earlier_nonce, l->mountpoint.earlier.nonce, LIMIT_NONCE);
 	}
-	return engine_load(&l->engine, &l->loop, l->link, &mount, &client, &output, state);
+	return engine_new(&l->engine, &l->loop, l->link, &mount, &client, &output, state);
 }
 
 static int

@@ -1,4 +1,4 @@
-/* Facts about the process after a request. Each may be unknown: the process may have
+/* Facts about the process behind a request. Each may be unknown: the process may have
  * ended, belong to another user, or live in another PID namespace.
  *
  * Nothing here waits for the caller. Reading /proc/PID/stat does, as reading syscall, mem, io,

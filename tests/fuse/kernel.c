@@ -217,7 +217,7 @@ start_engine(struct kernel *k)
 	random_fill(client.nonce, sizeof client.nonce);
 	must(engine_new(&k->engine, &k->loop,
 	                link_to_server(&k->loop, server_process_server(k->process), "admin"),
-	                &mount, &client, &output) == 0);
+	                &mount, &client, &output, NULL) == 0);
 }
 
 static void
