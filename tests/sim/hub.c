@@ -52,26 +52,30 @@ heal(struct sim *s, int id)
 	}
 }
 
-/* The bytes of the log that the hub lacks; -1 when it can't have them all from the spokes' logs. */
+/* The bytes that the hub and the spokes lack of the longest log of a spoke: the hub has to fetch
+ * its own, and to send the others theirs before they accept what is new. 0: the hub lacks none, or
+ * that log does not have them all. */
 static int64_t
 lacking(const struct sim *s, const struct host *master)
 {
-	const uint64_t has = px_last(px_of(s, s->hub.id));
-	int64_t most = 0;
+	const struct px *longest = NULL;
+	int64_t bytes = 0;
 
+	for (int id = 1; id <= s->hosts_n; id++)
+		if (is_spoke(s, id, master) &&
+		    (longest == NULL || px_last(px_of(s, id)) > px_last(longest)))
+			longest = px_of(s, id);
 	for (int id = 1; id <= s->hosts_n; id++) {
-		const struct px *px = px_of(s, id);
-		int64_t bytes = 0;
+		const uint64_t has = px_last(px_of(s, id));
 
-		if (!is_spoke(s, id, master))
+		if (id == master->id)
 			continue;
-		if (px_first(px) > has + 1)
-			return -1;
-		for (uint64_t slot = has + 1; slot <= px_last(px); slot++)
-			bytes += (int64_t)px_payload(px, slot).len;
-		most = bytes > most ? bytes : most;
+		if (px_first(longest) > has + 1 || (id == s->hub.id && has >= px_last(longest)))
+			return 0;
+		for (uint64_t slot = has + 1; slot <= px_last(longest); slot++)
+			bytes += (int64_t)px_payload(longest, slot).len;
 	}
-	return most;
+	return bytes;
 }
 
 static void
@@ -92,7 +96,7 @@ strike(struct sim *s, struct host *master, int64_t bytes)
 	if (s->swarm.rate > 0)
 		takes += 2 * bytes * SECOND / s->swarm.rate;
 	fault(s, FAULT_HUB,
-	      "the others reach each other through replica %d only, which lacks %ld bytes",
+	      "the others reach each other through replica %d only; together they lack %ld bytes",
 	      s->hub.id, (long)bytes);
 	s->bulk_at = s->now + takes;
 	for (int a = 1; a <= s->hosts_n; a++)
@@ -108,7 +112,7 @@ static void
 run_strike(struct sim *s, struct event *e)
 {
 	struct host *master = sim_serving(s);
-	int64_t bytes = -1;
+	int64_t bytes = 0;
 
 	heal(s, s->hub.id);
 	if (master != NULL && master->id != s->hub.id && s->model.epoch == e->a && bulk_all_well(s))
