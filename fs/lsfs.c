@@ -9,6 +9,7 @@
 #include <unistd.h>
 #include "cell/base/memory.h"
 #include "cell/base/must.h"
+#include "cell/host/heap_trim.h"
 #include "cell/host/server_process.h"
 #include "cell/sys/clock.h"
 #include "cell/sys/confinement.h"
@@ -32,6 +33,7 @@ struct lsfs {
 	uv_signal_t terminate, interrupt;
 	uv_timer_t begin;    /* expires when to mount, when to give up, and when to log the delay */
 	uv_timer_t watchdog; /* expires when to report that the loop still turns */
+	struct heap_trim heap;
 	struct mountpoint mountpoint;
 	struct source source;
 	struct link *link;
@@ -86,6 +88,7 @@ stop(struct lsfs *l)
 	uv_close((uv_handle_t *)&l->interrupt, NULL);
 	uv_close((uv_handle_t *)&l->begin, NULL);
 	uv_close((uv_handle_t *)&l->watchdog, NULL);
+	heap_trim_stop(&l->heap);
 	local_locks_stop(&l->local_locks);
 	handover_stop(&l->handover);
 	device_stop(&l->device);
@@ -489,6 +492,8 @@ start_loop(struct lsfs *l)
 		rc = uv_timer_init(&l->loop, &l->begin);
 	if (rc == 0)
 		rc = uv_timer_init(&l->loop, &l->watchdog);
+	if (rc == 0)
+		rc = heap_trim_start(&l->heap, &l->loop);
 	l->begin.data = l;
 	if (rc < 0)
 		log_error("cannot start: %s", uv_strerror(rc));

@@ -61,7 +61,7 @@ check_arrows() {
 			# A request of the kernel goes to the engine, whose answers come back as calls.
 			arrow["fs/fuse/"] = "fs/fuse/ fs/engine.h fs/mount/mount.h cell/sys/ " \
 			    arrow["cell/client/"]
-			arrow["fs/"] = "fs/ cell/host/standalone.h cell/host/server_process.h " \
+			arrow["fs/"] = "fs/ cell/host/standalone.h cell/host/server_process.h cell/host/heap_trim.h " \
 			    "cell/server/server.h cell/net/ " \
 			    "cell/config/ cell/sys/ " arrow["cell/client/"]
 			# lsctl verify checks what a master has signed; lsctl backup fetches.

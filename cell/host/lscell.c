@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 
 #include "cell/base/must.h"
+#include "cell/host/heap_trim.h"
 #include "cell/host/server_process.h"
 #include "cell/page/page.h"
 #include "cell/page/web.h"
@@ -24,6 +25,7 @@ struct lscell {
 	const char *directory;
 	uv_loop_t loop;
 	uv_signal_t terminate, interrupt;
+	struct heap_trim heap;
 	struct server_process *server;
 	struct page *page; /* NULL: it has none */
 	bool restarting;   /* the server was stopped in order to start it again */
@@ -41,6 +43,7 @@ close_all(struct lscell *l)
 		page_close(l->page);
 	uv_close((uv_handle_t *)&l->terminate, NULL);
 	uv_close((uv_handle_t *)&l->interrupt, NULL);
+	heap_trim_stop(&l->heap);
 }
 
 /* The server has stopped: starts it again, or leaves nothing on the loop, so that uv_run
@@ -179,10 +182,11 @@ run(const char *directory, int listener)
 			log_warn("can't raise the limit of open files");
 	}
 
+	must(uv_loop_init(&l.loop) == 0);
+	must(heap_trim_start(&l.heap, &l.loop) == 0);
 	if (!confine(directory))
 		return EXIT_FAILED;
 	log_as(LOG_SERVICE);
-	must(uv_loop_init(&l.loop) == 0);
 
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGHUP, SIG_IGN);

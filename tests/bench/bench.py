@@ -283,6 +283,7 @@ def main():
         rounds = [[bench.measure(w, n, limit) for w, n, limit, _ in ROWS] for _ in range(3 if args.short else 5)]
         results["rows"] = [{"workload": w, "threads": n, "limited_by": limit, "goal": goal,
                             **summarize([r[i] for r in rounds])} for i, (w, n, limit, goal) in enumerate(ROWS)]
+        time.sleep(2)  # a replica gives back what it has freed each second
         results["loaded_kib"] = memory(cell.processes("lscell"))
         if not args.short:
             for name, how in (("killed_ms", signal.SIGKILL), ("stopped_ms", signal.SIGSTOP)):
