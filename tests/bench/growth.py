@@ -27,7 +27,7 @@ class Growth:
         self.cells += 1
         directory = os.path.join(self.directory, f"growth.{self.cells}")
         os.makedirs(directory)
-        cell = Cell(self.build, directory)
+        cell = Cell(self.build, self.programs, directory)
         cell.lsctl("up", "--replicas", str(replicas), "--mount", cell.mount, *cell.places)
         return cell
 
@@ -39,10 +39,9 @@ class Growth:
 
     def client(self, cell, program, *words):
         """A program that is a client without a mount."""
-        key, file = (os.path.join(cell.directory, "cell", name) for name in ("admin.key", "bench.conf"))
         # pylint: disable-next=consider-using-with
-        return subprocess.Popen([os.path.join(self.build, "tests", "e2e", program), file, key, *words], text=True,
-                                stdout=subprocess.PIPE)
+        return subprocess.Popen([os.path.join(self.build, "tests", "e2e", program), cell.file("bench.conf"),
+                                 cell.file("admin.key"), *words], text=True, stdout=subprocess.PIPE)
 
     def point(self, curve, **values):
         self.curves.setdefault(curve, []).append(values)
@@ -82,14 +81,14 @@ class Growth:
             with open(path, "w", encoding="utf8") as f:
                 f.write("x")
             generation = os.getxattr(path, "user.ls.content_generation").decode()
-            before = memory([cell.master()])
+            before = memory([cell.leader()])
             watchers = self.client(cell, "watchers", str(count), str(os.stat(path).st_ino), generation)
             while int(watchers.stdout.readline().split()[0]) < count:
                 pass
             drain = threading.Thread(target=watchers.stdout.read)
             drain.start()
             time.sleep(SECONDS)
-            master = [cell.master()]
+            master = [cell.leader()]
             cpu = cpu_and_switches(master)[0]
             time.sleep(4 * SECONDS)
             cpu = cpu_and_switches(master)[0] - cpu
@@ -128,16 +127,10 @@ class Growth:
 
     def mounts(self, counts):
         cell = self.cell()
-        places = [cell.mount]
         for count in counts:
-            while len(places) < count:
-                places.append(os.path.join(cell.directory, f"mnt.{len(places)}"))
-                os.mkdir(places[-1])
-                subprocess.run(["lsfs", "-o", "key=" + os.path.join(cell.directory, "cell", "admin.key"),
-                                os.path.join(cell.directory, "cell", "bench.conf"), places[-1]], check=True)
-            self.point("mounts", mounts=count, writes_a_second=self.load("write", count, *places))
-        for place in places[1:]:
-            subprocess.run(["umount", place], check=True)
+            while len(cell.mounts) < count:
+                cell.add_mount()
+            self.point("mounts", mounts=count, writes_a_second=self.load("write", count, *cell.mounts))
         cell.down()
 
     def replicas(self, counts):

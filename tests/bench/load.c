@@ -2,13 +2,11 @@
  *
  * The threads are spread over the directories, which may be several mounts of one cell. One line:
  *
- *   OPERATIONS a second, MEDIAN and P99 of the time that one took, in us
+ *   OPERATIONS a second, MEDIAN, P99 and LONGEST of the time that one took, in us
  *
  * It works on every filesystem; an operation that fails ends it. */
 #include <dirent.h>
 #include <fcntl.h>
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,17 +16,15 @@
 
 #include "tests/bench/times.h"
 
-enum { THREADS_MAX = 64, LARGE = 256 * 1024, SMALL = 64, LISTED = 100 };
+enum { LARGE = 256 * 1024, SMALL = 64, LISTED = 100 };
 
 struct worker {
-	pthread_t thread;
 	const char *directory;
 	char own[512], shared[512]; /* files */
 	int fd;                     /* of the one or the other */
 	size_t n;
 };
 
-static atomic_bool ended;
 static char contents[LARGE];
 
 static void
@@ -123,19 +119,13 @@ static const struct workload {
 
 static const struct workload *workload;
 
-static void *
+static void
 work(void *argument)
 {
 	struct worker *w = argument;
 
-	while (!atomic_load(&ended)) {
-		double began = times_now();
-
-		workload->run(w);
-		w->n++;
-		times_add(times_now() - began);
-	}
-	return NULL;
+	workload->run(w);
+	w->n++;
 }
 
 static void
@@ -155,7 +145,6 @@ main(int argc, char **argv)
 {
 	static struct worker workers[THREADS_MAX];
 	int threads = argc > 4 ? atoi(argv[2]) : 0;
-	double began;
 
 	for (size_t i = 0; i < sizeof workloads / sizeof workloads[0] && argc > 4; i++) {
 		if (strcmp(workloads[i].name, argv[1]) == 0)
@@ -173,14 +162,6 @@ main(int argc, char **argv)
 		snprintf(name, sizeof name, "%s/listed.%d", argv[4], i);
 		put(name, 0, 0);
 	}
-	began = times_now();
-	for (int i = 0; i < threads; i++)
-		times_check(pthread_create(&workers[i].thread, NULL, work, &workers[i]) == 0,
-		            "thread", "");
-	usleep((useconds_t)(atof(argv[3]) * 1e6));
-	atomic_store(&ended, true);
-	for (int i = 0; i < threads; i++)
-		pthread_join(workers[i].thread, NULL);
-	times_report(times_now() - began, 1);
+	times_run(threads, atof(argv[3]), work, workers, sizeof *workers);
 	return 0;
 }

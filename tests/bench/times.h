@@ -3,6 +3,9 @@
 #define LSFS_TESTS_BENCH_TIMES_H
 
 #include <stdbool.h>
+#include <stddef.h>
+
+enum { THREADS_MAX = 64 };
 
 /* Ends the program if the call on this thing has failed. */
 void times_check(bool ok, const char *what, const char *name);
@@ -10,7 +13,11 @@ void times_check(bool ok, const char *what, const char *name);
 double times_now(void);
 /* An operation took so long, in us; called by any thread. */
 void times_add(double us);
-/* Prints OPERATIONS a second, and MEDIAN and P99 in us; each time stands for `each` operations. */
+/* Prints OPERATIONS a second, and MEDIAN, P99 and LONGEST in us; each time stands for `each`
+ * operations. */
 void times_report(double us, int each);
+/* So many threads, each of which calls `run` with its own of `workers`, of `size` bytes each, again
+ * and again for so many seconds; then the report. */
+void times_run(int threads, double seconds, void (*run)(void *worker), void *workers, size_t size);
 
 #endif
