@@ -29,6 +29,23 @@ bytes_compare(struct bytes a, struct bytes b)
 	return order != 0 ? order : (a.len > b.len) - (a.len < b.len);
 }
 
+bool
+bytes_number(struct bytes text, int64_t *number)
+{
+	const bool minus = text.len > 1 && text.data[0] == '-';
+
+	*number = 0;
+	for (size_t n = minus; n < text.len; n++) {
+		if (text.data[n] < '0' || text.data[n] > '9')
+			return false;
+		if (*number < INT64_C(1000000000000000))
+			*number = *number * 10 + (text.data[n] - '0');
+	}
+	if (minus)
+		*number = -*number;
+	return text.len > 0;
+}
+
 char *
 bytes_to_text(struct bytes b)
 {

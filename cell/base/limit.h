@@ -25,6 +25,7 @@ enum {
 	LIMIT_PAGE = 64 * 1024,       /* bytes of a listing in one reply */
 	LIMIT_REMOVED = 1 << 16,      /* removed names that are remembered for listings in pages */
 	LIMIT_HOLDERS = 4096,         /* shared holders of one lock */
+	LIMIT_TTL_S = 366 * 86400,    /* time to live of a file */
 	LIMIT_SLOTS = 64,             /* of a counting lock */
 	LIMIT_OPENERS = 4096,         /* opens of one ephemeral file */
 	LIMIT_WAITERS = 16384,        /* waiters for one lock */

@@ -1,9 +1,11 @@
 /* When a holder's session expires, its lock stays closed for a while, so that messages of this
- * holder that are still in flight cannot meet the work of the next one (Chubby, section 2.4).
+ * holder that are still in flight cannot meet the work of the next one (Chubby, section 2.4). A
+ * file with a time to live is there until nobody has renewed it for so long.
  *
- * The delay is a state of the lock that a command ends. The master proposes that command when its
- * own timer has run the whole delay since the expiry was applied, or since its epoch began: it
- * cannot know how much of the delay passed under its predecessor. */
+ * Both are states of a node that a command ends. The master proposes that command when its own
+ * timer has run the whole time since the last beginning was applied, or since its epoch began: it
+ * cannot know how much of it passed under its predecessor. The command names the index of the
+ * beginning: when the state has begun anew meanwhile, it has no effect. */
 #include <stdlib.h>
 #include "cell/base/keyed.h"
 #include "cell/base/memory.h"
@@ -15,111 +17,241 @@ KEYED_TREE(delay_tree, delay_timer, link, node)
 void
 m_delay_init(struct master *m)
 {
-	m->delays.inherited = UINT64_MAX;
+	m->delays = (struct delay_timers){.kind = TIMER_DELAY, .after = tree_delay_after};
+	m->lives = (struct delay_timers){.kind = TIMER_TTL, .after = tree_ttl_after};
+	m->delays.inherited = m->lives.inherited = UINT64_MAX;
+	TAILQ_INIT(&m->expiries.due);
 }
 
 void
 m_delay_begin_epoch(struct master *m)
 {
-	m->delays.inherited = 0;
+	m->delays.inherited = m->lives.inherited = 0;
 }
 
-/* True when all of these run. */
-static bool
-delay_all_inherited(const struct master *m)
+bool
+m_delay_all_inherited(const struct master *m)
 {
-	return m->delays.inherited == UINT64_MAX;
+	return m->delays.inherited == UINT64_MAX && m->lives.inherited == UINT64_MAX;
 }
 
 static struct delay_timer *
-delay_find(struct master *m, uint64_t node)
+delay_find(struct delay_timers *of, uint64_t node)
 {
-	return delay_tree_find(&m->delays.by_node, node);
+	return delay_tree_find(&of->by_node, node);
+}
+
+static void
+undo_due(struct master *m, struct delay_timer *d)
+{
+	if (d->due)
+		TAILQ_REMOVE(&m->expiries.due, d, in_due);
+	d->due = false;
 }
 
 void
-m_delay_drop(struct master *m, uint64_t node)
+m_delay_drop(struct master *m, struct delay_timers *of, uint64_t node)
 {
-	struct delay_timer *d = delay_find(m, node);
+	struct delay_timer *d = delay_find(of, node);
 
 	if (d == NULL)
 		return;
 	m_timer_off(m, &d->timer);
-	RB_REMOVE(delay_tree, &m->delays.by_node, d);
+	undo_due(m, d);
+	if (d->pass != NULL)
+		gate_leave(&m->gate, d->pass);
+	RB_REMOVE(delay_tree, &of->by_node, d);
 	free(d);
 }
 
 /* A lock has one delay: when a second shared holder expires, the delay begins again. */
 void
-m_delay_begin(struct master *m, const struct tree_note *note)
+m_delay_begin(struct master *m, struct delay_timers *of, const struct tree_note *note)
 {
-	struct delay_timer *d = memory_zero(1, sizeof *d);
+	struct delay_timer *d;
 
-	must(note->kind == TREE_DELAY_BEGAN && note->seconds >= 0);
-	m_delay_drop(m, note->node);
+	must(note->seconds >= 0);
+	m_delay_drop(m, of, note->node);
+	if (note->seconds == 0)
+		return;
+	d = memory_zero(1, sizeof *d);
 	d->node = note->node;
-	d->lock_generation = note->lock_generation;
+	d->generation = note->kind == TREE_DELAY_BEGAN ? note->lock_generation : note->generation;
 	d->began = note->index;
 	d->end = mono_add(m->now, span_s(note->seconds));
-	d->timer = m_timer(TIMER_DELAY, d->node);
-	must(RB_INSERT(delay_tree, &m->delays.by_node, d) == NULL);
+	d->timer = m_timer(of->kind, d->node);
+	must(RB_INSERT(delay_tree, &of->by_node, d) == NULL);
 	m_timer_set(m, &d->timer, d->end);
+}
+
+static void
+inherit(struct master *m, struct delay_timers *of, const char *what)
+{
+	struct tree_note begun;
+
+	while (m_has_time(m) && of->inherited != UINT64_MAX) {
+		m->work += WAITER_WORK;
+		if (of->after(m->tree, of->inherited, &begun)) {
+			M_TRACE(m, "%s %" PRIu64 ": its %s begins anew with the epoch",
+			        of->kind == TIMER_DELAY ? "lock" : "file", begun.node, what);
+			m_delay_begin(m, of, &begun);
+			of->inherited = begun.node;
+		} else {
+			of->inherited = UINT64_MAX;
+		}
+	}
 }
 
 void
 m_delay_inherit(struct master *m)
 {
-	struct tree_note delay;
-
-	while (m_has_time(m) && !delay_all_inherited(m)) {
-		m->work += WAITER_WORK;
-		if (tree_delay_after(m->tree, m->delays.inherited, &delay)) {
-			M_TRACE(m, "lock %" PRIu64 ": its delay begins anew with the epoch",
-			        delay.node);
-			m_delay_begin(m, &delay);
-			m->delays.inherited = delay.node;
-		} else {
-			m->delays.inherited = UINT64_MAX;
-		}
-	}
+	inherit(m, &m->delays, "delay");
+	inherit(m, &m->lives, "time to live");
 }
 
-/* The command names the delay that it ends; when another one stands by then, it has no effect. */
 void
 m_delay_timeout(struct master *m, uint64_t node)
 {
-	struct delay_timer *d = delay_find(m, node);
+	struct delay_timer *d = delay_find(&m->delays, node);
 	struct op op = {.code = OP_delay_over};
 
 	must(d != NULL && mono_reached(m->now, d->end));
 	M_TRACE(m, "lock %" PRIu64 ": its delay is over", node);
 	op.delay_over = (struct op_delay_over){.node = node,
-	                                       .lock_generation = d->lock_generation,
+	                                       .lock_generation = d->generation,
 	                                       .began = d->began};
 	m_propose(m, 0, &op);
 	m_lock_delay_ends(m, node);
 	m_propose_flush(m);
-	m_delay_drop(m, node);
+	m_delay_drop(m, &m->delays, node);
 }
 
 int64_t
-m_delay_left_s(struct master *m, uint64_t node)
+m_delay_left_s(const struct delay_timers *of, mono_t now, uint64_t node)
 {
-	const struct delay_timer *d = delay_find(m, node);
+	const struct delay_timer *d = delay_tree_find(&of->by_node, node);
 	int64_t second = span_s(1).ns, left;
 
-	if (d == NULL || mono_reached(m->now, d->end))
+	if (d == NULL || mono_reached(now, d->end))
 		return 1;
-	left = mono_since(d->end, m->now).ns;
+	left = mono_since(d->end, now).ns;
 	return (left + second - 1) / second;
+}
+
+static void
+drop_all(struct master *m, struct delay_timers *of)
+{
+	struct delay_timer *d;
+
+	while ((d = RB_MIN(delay_tree, &of->by_node)) != NULL)
+		m_delay_drop(m, of, d->node);
+	of->inherited = UINT64_MAX;
 }
 
 void
 m_delay_clear(struct master *m)
 {
+	drop_all(m, &m->delays);
+	drop_all(m, &m->lives);
+}
+
+/* ---- expiries ---- */
+
+/* So many wait at the gate at once: a session that acknowledges nothing holds up each for a cache
+ * lease, and all must not wait for each other then. */
+enum { EXPIRIES = 64 };
+
+void
+m_ttl_timeout(struct master *m, uint64_t node)
+{
+	struct delay_timer *d = delay_find(&m->lives, node);
+
+	must(d != NULL && !d->due);
+	if (!m->has_lease) {
+		m_timer_set(m, &d->timer, mono_add(m->now, LEASE_RETRY));
+		return;
+	}
+	M_TRACE(m, "file %" PRIu64 ": its time to live is over", node);
+	m_timer_off(m, &d->timer);
+	d->due = true;
+	TAILQ_INSERT_TAIL(&m->expiries.due, d, in_due);
+}
+
+void
+m_ttl_account_pause(struct master *m, span_t pause)
+{
 	struct delay_timer *d;
 
-	while ((d = RB_MIN(delay_tree, &m->delays.by_node)) != NULL)
-		m_delay_drop(m, d->node);
-	m->delays.inherited = UINT64_MAX;
+	RB_FOREACH(d, delay_tree, &m->lives.by_node) {
+		d->end = mono_add(d->end, pause);
+		if (!d->due)
+			m_timer_set(m, &d->timer, d->end);
+	}
+}
+
+static bool
+is_blocked(const struct master *m, const struct delay_timer *d)
+{
+	return d->pass != NULL && d->pass->list == &m->gate.blocked;
+}
+
+bool
+m_expiry_is_due(const struct master *m)
+{
+	const struct delay_timer *d;
+	int n = 0;
+
+	TAILQ_FOREACH(d, &m->expiries.due, in_due)
+		if (n++ == EXPIRIES || !is_blocked(m, d))
+			return n <= EXPIRIES;
+	return false;
+}
+
+static void
+expire(struct master *m, struct delay_timer *d)
+{
+	struct footprint changes = {0};
+	struct op op = {.code = OP_expire};
+
+	op.expire =
+	    (struct op_expire){.node = d->node, .generation = d->generation, .began = d->began};
+	tree_changes(m->tree, &(struct requester){0}, &op, d->node, &changes);
+	if (d->pass == NULL)
+		d->pass = gate_pass_new(NULL, 0, 0);
+	if (!gate_enter(&m->gate, d->pass, &changes))
+		return;
+	m_propose_bounded(m, 0, &op, d->pass)->node = d->node;
+	d->pass = NULL;
+	m_delay_drop(m, &m->lives, d->node);
+}
+
+void
+m_expiry_run(struct master *m)
+{
+	struct delay_timer *d, *next;
+	int n = 0;
+
+	must(!m->barrier.stands);
+	TAILQ_FOREACH_SAFE(d, &m->expiries.due, in_due, next) {
+		if (n++ == EXPIRIES || !m_has_time(m))
+			break;
+		m->work += REQUEST_WORK;
+		if (!is_blocked(m, d))
+			expire(m, d);
+	}
+	m_propose_flush(m);
+}
+
+/* Refused though it was the last renewal: an ephemeral directory would go with the file by now. */
+void
+m_expiry_applied(struct master *m, const struct own_command *own, enum rc rc)
+{
+	struct tree_note ttl;
+
+	if (rc != RC_AGAIN || !tree_ttl_after(m->tree, own->node - 1, &ttl) ||
+	    ttl.node != own->node)
+		return;
+	m_delay_begin(m, &m->lives, &ttl);
+	delay_find(&m->lives, own->node)->end = m->now;
+	m_timer_set(m, &delay_find(&m->lives, own->node)->timer, m->now);
 }

@@ -22,7 +22,7 @@
  *   sequencer.c          signed proofs of a lock
  *   lock_request.c       acquire, release, cancel; acquires that came after their own cancel
  *   lock_queue.c         the queues of locks, grants
- *   delay_timer.c        lock-delays
+ *   delay_timer.c        lock-delays, and times to live
  *   failover_barrier.c   requests that a new master holds back, and the sessions for which it waits
  *   admin_lists.c        the operators' lists, and their orders to end a session
  *   principal_usage.c    what the sessions of a principal have together
@@ -95,9 +95,9 @@ void m_usage_drop_request(struct m_session *s, size_t bytes);
 struct own_command {
 	TAILQ_ENTRY(own_command) entry;
 	enum op_code op;
-	struct gate_pass *pass; /* of an end_session, finish_session or purge_name */
+	struct gate_pass *pass; /* of an end_session, finish_session, purge_name or expire */
 	uint64_t connection;    /* create_session */
-	uint64_t session, node, owner, acquisition; /* grant; session: end_session */
+	uint64_t session, node, owner, acquisition; /* grant; session: end_session; node: expire */
 	uint8_t setting;                            /* settle_setting */
 };
 
@@ -204,7 +204,8 @@ struct master {
 	struct gate gate;
 	struct lock_queues queues;
 	struct tickets tickets;
-	struct delay_timers delays;
+	struct delay_timers delays, lives;
+	struct expiries expiries;
 	struct failover_barrier barrier;
 	struct awaits await;
 	struct lengthened_leases lengthened;

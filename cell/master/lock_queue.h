@@ -198,38 +198,67 @@ void m_withdrawals_forget(struct withdrawals *w, uint64_t below);
 
 /* ---- delay_timer.c ----
  *
- * The timers of lock-delays (Chubby, section 2.4). */
+ * States of a node that the master's clock ends: the delay of its lock (Chubby, section 2.4), and
+ * its time to live. */
 
-/* A lock-delay that runs. */
+/* It stands in the tree since the command of the index `began`, when the generation, of the lock or
+ * of the contents, was this one. */
 struct delay_timer {
 	RB_ENTRY(delay_timer) link;
-	uint64_t node, lock_generation, began;
+	TAILQ_ENTRY(delay_timer) in_due;
+	uint64_t node, generation, began;
 	mono_t end;
 	struct timer timer;
+	bool due;               /* a time to live that is over */
+	struct gate_pass *pass; /* of its command; NULL: none yet */
 };
 
 RB_HEAD(delay_tree, delay_timer);
 
 struct delay_timers {
+	enum timer_kind kind;
+	bool (*after)(const struct tree *t, uint64_t node, struct tree_note *begun);
 	struct delay_tree by_node;
-	uint64_t inherited; /* of earlier epochs those on nodes up to here run; UINT64_MAX: all */
+	uint64_t inherited; /* of earlier epochs those of nodes up to here run; UINT64_MAX: all */
 };
 
-/* Initializes the delays of a new master. */
+/* Initializes the delays and times to live of a new master. */
 void m_delay_init(struct master *m);
-/* An epoch begins: all delays that stand in the tree are to run. */
+/* An epoch begins: all that stand in the tree are to run. */
 void m_delay_begin_epoch(struct master *m);
-/* Runs the delays of earlier epochs, as many as the step has time for. */
+/* True when all of earlier epochs run. */
+bool m_delay_all_inherited(const struct master *m);
+/* Runs those of earlier epochs, as many as the step has time for. */
 void m_delay_inherit(struct master *m);
-/* A lock-delay has begun: `note` says on which node and how long it is. */
-void m_delay_begin(struct master *m, const struct tree_note *note);
-/* The lock-delay of the node, if any, does not run any more. */
-void m_delay_drop(struct master *m, uint64_t node);
+/* One has begun, or again: `note` says of which node and how long it is; 0: it is over. */
+void m_delay_begin(struct master *m, struct delay_timers *of, const struct tree_note *note);
+/* That of the node, if any, does not run any more. */
+void m_delay_drop(struct master *m, struct delay_timers *of, uint64_t node);
 /* The timer of the node's lock-delay has expired. */
 void m_delay_timeout(struct master *m, uint64_t node);
-/* Whole seconds left of the node's lock-delay, rounded up; 1 while only its commit is missing. */
-int64_t m_delay_left_s(struct master *m, uint64_t node);
-/* Drops all delays: the mastership is lost. */
+/* That of its time to live. */
+void m_ttl_timeout(struct master *m, uint64_t node);
+/* Nothing ran for so long: no file could be renewed. */
+void m_ttl_account_pause(struct master *m, span_t pause);
+/* Whole seconds left of it, rounded up; 1 while only its commit is missing. */
+int64_t m_delay_left_s(const struct delay_timers *of, mono_t now, uint64_t node);
+/* Drops all: the mastership is lost. */
 void m_delay_clear(struct master *m);
+
+/* ---- delay_timer.c: expiries ----
+ *
+ * Files whose time to live is over. Others may have cached them and are told before, so the
+ * commands pass the gate. */
+
+struct expiries {
+	TAILQ_HEAD(due_expiries, delay_timer) due;
+};
+
+/* True if there is something to be done now, after the barrier. */
+bool m_expiry_is_due(const struct master *m);
+/* Proposes the next ones, as far as nothing stands in their way. */
+void m_expiry_run(struct master *m);
+/* One was applied, or refused because it declared too little. */
+void m_expiry_applied(struct master *m, const struct own_command *own, enum rc rc);
 
 #endif

@@ -53,8 +53,8 @@ clear(struct master *m)
 	m_end_clear(m);
 	m_removed_clear(m);
 	m_purge_clear(m);
-	gate_clear(&m->gate);
 	m_delay_clear(m);
+	gate_clear(&m->gate);
 	m_lowered_end(m);
 	must(RB_EMPTY(&m->queues.by_node) && RB_EMPTY(&m->queues.waiters));
 	must(RB_EMPTY(&m->watches.nodes) && TAILQ_EMPTY(&m->events.waiting));
@@ -113,7 +113,7 @@ m_step_begin(struct master *m, struct master_clock c, struct master_update *u)
 static bool
 inherits(const struct master *m)
 {
-	return m->sessions.inherited != m->sessions.inherit_to || m->delays.inherited != UINT64_MAX;
+	return m->sessions.inherited != m->sessions.inherit_to || !m_delay_all_inherited(m);
 }
 
 /* Is any request parked that may be able to begin in this step? */
@@ -132,7 +132,8 @@ has_more(struct master *m)
 		return true;
 	if (!m->barrier.stands &&
 	    (!TAILQ_EMPTY(&m->opening.parked) || !TAILQ_EMPTY(&m->ending.due) ||
-	     (m->ending.unfinished && m_end_has_more(m)) || m_purge_is_due(m)))
+	     (m->ending.unfinished && m_end_has_more(m)) || m_purge_is_due(m) ||
+	     m_expiry_is_due(m)))
 		return true;
 	return (has_parked(m) && m_order_next(m) != NULL) || !TAILQ_EMPTY(&m->queues.touched);
 }
@@ -143,7 +144,8 @@ m_step_end(struct master *m)
 {
 	if (inherits(m)) {
 		/* A new master does not know what its predecessor promised: every session gets a
-		 * whole lease before it may expire, and every lock-delay runs from its start. */
+		 * whole lease before it may expire, and every lock-delay and time to live runs from
+		 * its start. */
 		if (!m_session_all_inherited(m)) {
 			m_session_inherit(m);
 			if (m_session_all_inherited(m))
@@ -166,6 +168,8 @@ m_step_end(struct master *m)
 	}
 	if (has_parked(m))
 		m_request_run(m);
+	if (!m->barrier.stands && m_expiry_is_due(m)) /* behind the requests that renew a file */
+		m_expiry_run(m);
 	if (!TAILQ_EMPTY(&m->queues.touched))
 		m_queue_run(m);
 	if (m->barrier.unsettled && TAILQ_EMPTY(&m->queues.touched))
@@ -367,6 +371,8 @@ own_applied(struct master *m, const struct tree_answer *answer)
 		m_end_finished(m);
 	else if (answer->op == OP_purge_name)
 		m_purge_applied(m);
+	else if (answer->op == OP_expire)
+		m_expiry_applied(m, own, answer->rc);
 	else if (answer->op == OP_end_session && answer->rc != RC_OK)
 		m_end_refused(m, own->session);
 	free(own);
@@ -380,10 +386,13 @@ noted(struct master *m, const struct tree_note *note)
 		m_queue_touch(m, note->node);
 		return;
 	case TREE_DELAY_BEGAN:
-		m_delay_begin(m, note);
+		m_delay_begin(m, &m->delays, note);
+		return;
+	case TREE_TTL_BEGAN:
+		m_delay_begin(m, &m->lives, note);
 		return;
 	case TREE_LOCK_GONE:
-		m_delay_drop(m, note->node);
+		m_delay_drop(m, &m->delays, note->node);
 		m_queue_gone(m, note->node);
 		return;
 	case TREE_SESSION_ENDED:
@@ -399,6 +408,8 @@ noted(struct master *m, const struct tree_note *note)
 	case TREE_NODE_CHANGED:
 	case TREE_NODE_CREATED:
 	case TREE_NODE_DELETED:
+		if (note->kind == TREE_NODE_DELETED)
+			m_delay_drop(m, &m->lives, note->node);
 		/* Rights depend on the files in /acl, and on those of them that a node names: a
 		 * change of its names is none of its contents. */
 		if (RB_EMPTY(&m->queues.by_node))
@@ -448,6 +459,10 @@ timer_expired(struct master *m, struct timer *a)
 	}
 	if (a->kind == TIMER_DELAY) {
 		m_delay_timeout(m, a->id);
+		return;
+	}
+	if (a->kind == TIMER_TTL) {
+		m_ttl_timeout(m, a->id);
 		return;
 	}
 	if (a->kind == TIMER_SETTING) {

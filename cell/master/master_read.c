@@ -6,9 +6,9 @@
 #include "cell/master/sequencer.h"
 
 static int64_t
-delay_left_s(struct master *m, uint64_t node, enum lock_state state)
+delay_left_s(const struct master *m, uint64_t node, enum lock_state state)
 {
-	return state == LOCK_STATE_DELAYED ? m_delay_left_s(m, node) : 0;
+	return state == LOCK_STATE_DELAYED ? m_delay_left_s(&m->delays, m->now, node) : 0;
 }
 
 static void
@@ -160,6 +160,9 @@ m_read_answer(struct master *m, const struct requester *who, const struct guard 
 		q = m_queue_find(m, op->get_lock.node);
 		r->lock.waiters = q != NULL ? q->n : 0;
 		r->lock.delay_left_s = delay_left_s(m, op->get_lock.node, r->lock.state);
+		if (r->lock.ttl_left_s > 0)
+			r->lock.ttl_left_s =
+			    (uint32_t)m_delay_left_s(&m->lives, m->now, op->get_lock.node);
 	} else if (op->code == OP_get_sequencer) {
 		sign(m, &r->sequencer, scratch);
 	} else if (op->code == OP_get_queue) {

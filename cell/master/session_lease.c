@@ -361,4 +361,5 @@ m_lease_account_pause(struct master *m, mono_t last)
 		s->lease.expiry = mono_add(s->lease.expiry, pause);
 		m_lease_arm(m, s);
 	}
+	m_ttl_account_pause(m, pause);
 }

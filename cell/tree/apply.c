@@ -25,6 +25,8 @@ decide_for_session(struct execution *x, const struct op *op, struct result *r)
 		return apply_set_lock_slots(x, &op->set_lock_slots, &r->attr);
 	case OP_set_lock_delay:
 		return apply_set_lock_delay(x, &op->set_lock_delay, &r->attr);
+	case OP_set_ttl:
+		return apply_set_ttl(x, &op->set_ttl, &r->attr);
 	case OP_make_ephemeral:
 		return apply_make_ephemeral(x, &op->make_ephemeral, &r->attr);
 	case OP_open_ephemeral:
@@ -62,6 +64,8 @@ decide_for_master(struct execution *x, const struct op *op, struct result *r)
 		return apply_grant(x, &op->grant, &r->acquired);
 	case OP_delay_over:
 		return apply_delay_over(x, &op->delay_over);
+	case OP_expire:
+		return apply_expire(x, &op->expire);
 	case OP_set_members:
 		return apply_set_members(x, &op->set_members);
 	case OP_add_principal:

@@ -94,6 +94,10 @@ enum rc apply_set_lock_slots(struct execution *x, const struct op_set_lock_slots
 /* Sets the lock-delay of a node. */
 enum rc apply_set_lock_delay(struct execution *x, const struct op_set_lock_delay *o,
                              struct result_attr *r);
+/* Gives a file a time to live. */
+enum rc apply_set_ttl(struct execution *x, const struct op_set_ttl *o, struct result_attr *r);
+/* Deletes a file whose time to live is over. */
+enum rc apply_expire(struct execution *x, const struct op_expire *o);
 /* Ends a lock-delay that stands. */
 enum rc apply_delay_over(struct execution *x, const struct op_delay_over *o);
 /* Sets the await bit of a session. */

@@ -47,6 +47,8 @@ check_contents(const struct node *n)
 	      "a checksum is that of its contents");
 	HOLDS((n->content_generation > 0) == (n->kind == NODE_FILE),
 	      "files, and only they, have a content generation");
+	HOLDS(n->ttl_s == 0 || n->kind == NODE_FILE, "only files have a time to live");
+	HOLDS((n->ttl_s > 0) == (n->ttl_began > 0), "a time to live has begun");
 	HOLDS(n->acl_generation > 0, "an ACL generation is positive");
 	for (int i = 0; i < ACL_NAMES; i++)
 		HOLDS(name_valid(n->acl[i]), "ACL names are names");
@@ -79,7 +81,7 @@ check_place(const struct tree *t, const struct node *n)
 static const char *
 check_nodes(const struct tree *t)
 {
-	uint64_t nodes_n = 0, children_n = 0, bytes = 0;
+	uint64_t nodes_n = 0, children_n = 0, bytes = 0, mortal_n = 0;
 	struct node *n;
 	const char *broken;
 
@@ -88,9 +90,15 @@ check_nodes(const struct tree *t)
 		    (broken = check_ephemeral(t, n)) != NULL)
 			return broken;
 		nodes_n++;
+		mortal_n += n->ttl_s > 0;
 		children_n += n->children_n;
 		bytes += QUOTA_NODE_BYTES + n->contents.len;
 	}
+	RB_FOREACH(n, mortal_nodes, (struct mortal_nodes *)&t->mortal.by_number) {
+		HOLDS(node_find(t, n->number) == n && n->ttl_s > 0, "a mortal node is in the tree");
+		mortal_n--;
+	}
+	HOLDS(mortal_n == 0, "a node with a time to live is found among them");
 	HOLDS(nodes_n == t->nodes.n && bytes == t->nodes.bytes, "nodes and bytes are as counted");
 	HOLDS(nodes_n == 0 || children_n == nodes_n - 1, "all nodes but the root are children");
 	HOLDS((nodes_n == 0) == (t->epochs.current == 0), "the first epoch makes the root");

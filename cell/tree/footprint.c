@@ -105,6 +105,10 @@ add_nodes(struct footprint *f, const struct tree *t, uint64_t session, const str
 	case OP_close_ephemeral:
 		add_close(f, t, session, op->close_ephemeral.node);
 		return;
+	case OP_expire:
+		if (ttl_is_over(t, &op->expire))
+			add_deletion(f, node_find(t, node));
+		return;
 	case OP_end_session:
 		f->everything = true;
 		return;
@@ -218,6 +222,8 @@ names_pass(const struct tree *t, const struct asker *a, const struct op *op, uin
 		return rename_passes(t, a, &op->rename);
 	case OP_close_ephemeral:
 		return close_passes(t, a->session, node);
+	case OP_expire:
+		return ttl_is_over(t, &op->expire);
 	default:
 		return false;
 	}
@@ -231,6 +237,7 @@ node_passes(const struct node *n, const struct op *op)
 	case OP_set_contents:
 		return write_passes(n, &op->set_contents);
 	case OP_append:
+	case OP_set_ttl:
 		return n->kind == NODE_FILE;
 	case OP_make_ephemeral:
 		return mark_passes(n);
@@ -244,7 +251,7 @@ is_of_one_node(enum op_code code)
 {
 	return code == OP_set_contents || code == OP_append || code == OP_make_ephemeral ||
 	       code == OP_set_mtime || code == OP_set_acl || code == OP_set_lock_delay ||
-	       code == OP_set_lock_slots;
+	       code == OP_set_lock_slots || code == OP_set_ttl;
 }
 
 static bool

@@ -224,6 +224,7 @@ struct tree {
 	struct epochs epochs;
 	struct tree_nodes nodes;
 	struct removed_names removed;
+	struct mortal_files mortal;
 	struct tree_locks locks;
 	struct lock_delays delays;
 	struct tree_sessions sessions;

@@ -51,8 +51,11 @@ node_row_sound(const struct row *row)
 	       NUMBER(nodes, checksum) == (file ? checksum(BYTES(nodes, contents)) : 0) &&
 	       SIGNED(nodes, lock_delay_s) >= -1 &&
 	       SIGNED(nodes, lock_delay_s) <= LIMIT_LOCK_DELAY_S &&
-	       NUMBER(nodes, lock_slots) <= LIMIT_SLOTS && name_valid(BYTES(nodes, acl_read)) &&
-	       name_valid(BYTES(nodes, acl_write)) && name_valid(BYTES(nodes, acl_change));
+	       NUMBER(nodes, lock_slots) <= LIMIT_SLOTS &&
+	       NUMBER(nodes, ttl_s) <= (file ? LIMIT_TTL_S : 0) &&
+	       (NUMBER(nodes, ttl_s) > 0) == (NUMBER(nodes, ttl_began) > 0) &&
+	       name_valid(BYTES(nodes, acl_read)) && name_valid(BYTES(nodes, acl_write)) &&
+	       name_valid(BYTES(nodes, acl_change));
 }
 
 static enum rc

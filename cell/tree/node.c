@@ -46,6 +46,7 @@ node_link(struct tree *t, struct node *n)
 {
 	if (RB_INSERT(nodes, &t->nodes.by_number, n) != NULL)
 		return false;
+	ttl_link(t, n);
 	t->nodes.n++;
 	t->nodes.bytes += QUOTA_NODE_BYTES + n->contents.len;
 	return true;
@@ -116,6 +117,7 @@ node_remove(struct tree *t, struct node *n)
 	RB_REMOVE(children, &n->parent->children, n);
 	n->parent->children_n--;
 	RB_REMOVE(nodes, &t->nodes.by_number, n);
+	ttl_unlink(t, n);
 	t->nodes.n--;
 	t->nodes.bytes -= QUOTA_NODE_BYTES + n->contents.len;
 	dirty_node_gone(t, n->number);
@@ -185,6 +187,7 @@ node_attr(const struct tree *t, const struct node *n, const struct subject *who,
 	    .rights = rights,
 	    .lock_delay_s = n->lock_delay_s,
 	    .lock_slots = n->lock_slots,
+	    .ttl_s = n->ttl_s,
 	};
 }
 

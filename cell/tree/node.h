@@ -67,6 +67,7 @@ struct node {
 	RB_ENTRY(node) in_tree;    /* by number */
 	RB_ENTRY(node) in_parent;  /* by name */
 	RB_ENTRY(node) in_creator; /* by number */
+	RB_ENTRY(node) in_mortal;  /* by number, while it has a time to live */
 	uint64_t number, parent_number;
 	struct node *parent; /* NULL: it is the root */
 	struct bytes name;
@@ -78,6 +79,8 @@ struct node {
 	struct bytes acl[ACL_NAMES];
 	int64_t lock_delay_s; /* -1: not set */
 	uint32_t lock_slots;  /* how many holders share its lock at most; 0: any number */
+	uint32_t ttl_s;       /* time to live; 0: none */
+	uint64_t ttl_began;   /* log index of the command that renewed it last */
 	struct bytes contents;
 	RB_HEAD(children, node) children;
 	uint64_t children_n;
@@ -92,9 +95,11 @@ struct node {
 
 RB_HEAD(nodes, node);
 RB_HEAD(session_directories, node);
+RB_HEAD(mortal_nodes, node);
 KEYED_PROTOTYPE(nodes, node, in_tree)
 RB_PROTOTYPE(children, node, in_parent, )
 KEYED_PROTOTYPE(session_directories, node, in_creator)
+KEYED_PROTOTYPE(mortal_nodes, node, in_mortal)
 
 struct tree_nodes {
 	struct nodes by_number;
@@ -137,6 +142,25 @@ void node_set_contents(struct tree *t, struct node *n, struct bytes contents, in
  * views. */
 void node_attr(const struct tree *t, const struct node *n, const struct subject *who,
                struct attr *attr);
+
+/* ---- ttl.c ----
+ *
+ * Files with a time to live: one that nobody writes or touches for so long is deleted. */
+
+struct mortal_files {
+	struct mortal_nodes by_number;
+};
+
+/* The node is found among them from now on, if it has a time to live. */
+void ttl_link(struct tree *t, struct node *n);
+/* It is no longer. */
+void ttl_unlink(struct tree *t, struct node *n);
+/* Gives the file a time to live, which begins now; 0: it has none. */
+void ttl_set(struct execution *x, struct node *n, uint32_t seconds);
+/* The file's time to live, if it has one, begins again. */
+void ttl_renew(struct execution *x, struct node *n);
+/* True if the command names the last renewal of the file. */
+bool ttl_is_over(const struct tree *t, const struct op_expire *o);
 
 /* ---- children.c: removed names ----
  *

@@ -81,6 +81,7 @@ contents_replace(struct execution *x, struct node *n, struct bytes contents)
 {
 	n->mtime_ns = node_later(n->mtime_ns, x->stamp_ns);
 	node_set_contents(x->tree, n, contents, x->stamp_ns);
+	ttl_renew(x, n);
 	apply_note_node(x, TREE_NODE_CHANGED, n)->generation = n->content_generation;
 }
 
@@ -155,6 +156,7 @@ apply_set_mtime(struct execution *x, const struct op_set_mtime *o, struct result
 	if (n->kind == NODE_FILE) {
 		n->mtime_ns = o->now ? x->stamp_ns : o->mtime_ns;
 		node_changed(x->tree, n, x->stamp_ns);
+		ttl_renew(x, n);
 		apply_note_node(x, TREE_NODE_CHANGED, n);
 	}
 	node_attr(x->tree, n, &x->who, &r->attr);
@@ -233,6 +235,8 @@ apply_rename(struct execution *x, const struct op_rename *o, struct result_renam
 	    lock_keeps_node(x->tree, e.source, x->requester.session, &x->who))
 		return RC_BUSY;
 	if (e.target != e.source) {
+		const uint32_t ttl_s = (e.target == NULL ? e.source : e.target)->ttl_s;
+
 		if (e.target == NULL) {
 			/* The target gets all that the source had but its number. No quota stands
 			 * against it: the source is deleted. */
@@ -252,6 +256,8 @@ apply_rename(struct execution *x, const struct op_rename *o, struct result_renam
 			e.target->mtime_ns = replaced_mtime(e.source, e.target);
 		}
 		node_set_contents(x->tree, e.target, bytes_copy(e.source->contents), x->stamp_ns);
+		if (ttl_s > 0)
+			ttl_set(x, e.target, ttl_s);
 		apply_note_node(x, TREE_NODE_CHANGED, e.target)->generation =
 		    e.target->content_generation;
 		if (e.target->ephemeral)

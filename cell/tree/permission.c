@@ -18,6 +18,7 @@ needed(enum op_code code)
 	case OP_set_mtime:
 	case OP_set_lock_delay:
 	case OP_set_lock_slots:
+	case OP_set_ttl:
 	case OP_make_ephemeral:
 	case OP_acquire:
 	case OP_get_sequencer:

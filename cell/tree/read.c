@@ -55,8 +55,8 @@ shown_slot(const struct holder *h)
 	return h->lock->node->lock_slots > 0 ? h->slot : -1;
 }
 
-/* The tree has no clock, and does not know of waiters: the result has the whole length of a delay,
- * and the master corrects both. */
+/* The tree has no clock, and does not know of waiters: the result has the whole length of a delay
+ * and of a time to live, and the master corrects all three. */
 static enum rc
 read_lock(const struct node *n, int64_t now_ns, struct result *r, struct buffer *list)
 {
@@ -66,6 +66,7 @@ read_lock(const struct node *n, int64_t now_ns, struct result *r, struct buffer 
 	r->lock.lock_generation = n->lock_generation;
 	r->lock.state = lock_state(l);
 	r->lock.now_ns = now_ns;
+	r->lock.ttl_left_s = n->ttl_s;
 	if (l == NULL)
 		return RC_OK;
 	if (l->delay.mode != LOCK_NONE)

@@ -32,7 +32,8 @@
 	C(t, acl_read, n->acl[ACL_READ], SET) C(t, acl_write, n->acl[ACL_WRITE], SET)         \
 	C(t, acl_change, n->acl[ACL_CHANGE], SET) C(i, lock_delay_s, n->lock_delay_s, SET)    \
 	C(i, lock_slots, n->lock_slots, SET) C(i, freed_epoch, n->freed_epoch, SET)           \
-	C(b, contents, n->contents, SET)
+	C(b, contents, n->contents, SET) C(i, ttl_s, n->ttl_s, SET)                           \
+	C(i, ttl_began, n->ttl_began, SET)
 #define ROWS_openers(C) /* `opened`: the number of `node`, or of a file renamed to it */      \
 	C(i, session, of->key[0], BY) C(i, opened, of->key[1], BY)                            \
 	C(i, node, o->node->number, BY)
@@ -104,7 +105,7 @@ enum row_table {
 ROWS_TABLES(ROW_TABLE_COLUMNS)
 #undef ROW_TABLE_COLUMNS
 
-enum { ROW_COLUMNS_MAX = 19 };
+enum { ROW_COLUMNS_MAX = 21 };
 
 struct row_value {
 	int64_t number;     /* kind i; counters above INT64_MAX keep their bit pattern */

@@ -58,6 +58,7 @@ struct tree_answer {
 enum tree_note_kind {
 	TREE_LOCK_CHANGED,      /* node: its lock was freed, shared, or its delay ended */
 	TREE_DELAY_BEGAN,       /* node, lock_generation, index (= began), seconds */
+	TREE_TTL_BEGAN,         /* node, generation, index, seconds; 0: it has none any more */
 	TREE_LOCK_GONE,         /* node: deleted; waiters for its lock are answered RC_STALE */
 	TREE_GRANTED,           /* node, session, owner, acquisition, lock_generation, fence */
 	TREE_SESSION_CREATED,   /* session */
@@ -161,6 +162,11 @@ struct tree_outcome {
  * - set_lock_delay, and the delays of an acquire: 0..60 s or -1 (not set), else RC_RANGE.
  * - set_lock_slots: 0 (any number of holders shares the lock) to LIMIT_SLOTS, else RC_RANGE. The
  *   holders that there are keep the lock.
+ * - set_ttl: of a file (RC_ISDIR) that is none of /acl (RC_BUSY), 0 (none) to LIMIT_TTL_S, else
+ *   RC_RANGE. The time to live begins with it, and again with each set_contents, append, set_mtime
+ *   and rename onto the file. A rename that creates the target gives it the source's, from then on.
+ * - expire: only if it names the last renewal, and the content generation that the file had then;
+ *   the file is deleted like an ephemeral one, whoever holds its lock; RC_OK.
  * - acquire: the holder (session, owner) again with the same acquisition: the same answer. With a
  *   new one: a conversion; granted if no other holder and no delay is in the way. Else granted if
  *   the lock is free, or shared and `shared` is asked, and no delay stands against it (a delay
@@ -450,6 +456,9 @@ bool tree_lock_after(const struct tree *t, uint64_t after, uint64_t *node);
 /* The first lock-delay that stands on a node greater than `after`, as the note of its beginning,
  * for a new master; false when there is none. */
 bool tree_delay_after(const struct tree *t, uint64_t after, struct tree_note *delay);
+
+/* The same of the files with a time to live, as the note of the last renewal. */
+bool tree_ttl_after(const struct tree *t, uint64_t after, struct tree_note *ttl);
 
 /* True if the node exists. */
 bool tree_has_node(const struct tree *t, uint64_t node);

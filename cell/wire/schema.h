@@ -42,7 +42,8 @@ enum { WIRE_MINOR = 0 };
 	F(text, acl_change, LIMIT_NAME)                                                           \
 	F(u8, rights, 0)              /* of the subject that requested it: enum right */          \
 	F(i64, lock_delay_s, 0)       /* set on the node; -1: not set */                          \
-	F(u32, lock_slots, 0)         /* how many share its lock at most; 0: any number */
+	F(u32, lock_slots, 0)         /* how many share its lock at most; 0: any number */        \
+	F(u32, ttl_s, 0)              /* time to live, from each renewal on; 0: it has none */
 
 #define WIRE_child(F) F(u64, node, 0) F(u8, kind, 0) F(text, name, LIMIT_NAME)
 
@@ -241,6 +242,7 @@ enum { WIRE_MINOR = 0 };
 #define WIRE_op_set_mtime(F) F(u64, node, 0) F(u8, now, 0) F(i64, mtime_ns, 0)
 #define WIRE_op_set_lock_delay(F) F(u64, node, 0) F(i64, seconds, 0) /* -1: not set */
 #define WIRE_op_set_lock_slots(F) F(u64, node, 0) F(u32, slots, 0) /* 0: any number */
+#define WIRE_op_set_ttl(F) F(u64, node, 0) F(u32, seconds, 0) /* of a file; 0: none */
 #define WIRE_op_make_ephemeral(F) F(u64, node, 0) /* the session becomes an opener */
 #define WIRE_op_open_ephemeral(F) F(u64, node, 0)
 #define WIRE_op_close_ephemeral(F) F(u64, node, 0)
@@ -280,6 +282,9 @@ enum { WIRE_MINOR = 0 };
 #define WIRE_op_delay_over(F) /* ignored unless the lock is still as the master saw it */ \
 	F(u64, node, 0) F(u64, lock_generation, 0)                                                \
 	F(u64, began, 0) /* log index of the command that began the delay */
+#define WIRE_op_expire(F) /* ignored unless this renewal of the file is the last one */ \
+	F(u64, node, 0) F(u64, generation, 0) /* of its contents then */                          \
+	F(u64, began, 0) /* log index of the command that renewed it */
 #define WIRE_op_set_members(F) /* alone in its entry, because paxos reads it, too */    \
 	F(u64, version, 0)         /* log index of the list that it replaces; 0: the first one */ \
 	F(list, members, member)   /* the whole new list */
@@ -331,6 +336,7 @@ enum { WIRE_MINOR = 0 };
 	M(45, cancel, COMMAND, URGENT, none, node)                                            \
 	M(46, end_session, COMMAND, COMMAND, none, none)                                      \
 	M(47, set_lock_slots, COMMAND, COMMAND, attr, node)                                   \
+	M(48, set_ttl, COMMAND, COMMAND, attr, node)                                          \
 	M(64, begin_epoch, MASTER, COMMAND, none, none)                                       \
 	M(65, create_session, MASTER, COMMAND, session, none)                                 \
 	M(66, grant, MASTER, COMMAND, acquired, acquire)                                      \
@@ -348,7 +354,8 @@ enum { WIRE_MINOR = 0 };
 	M(78, remove_principal, MASTER, COMMAND, none, none)                                  \
 	M(79, rekey_principal, MASTER, COMMAND, none, none)                                   \
 	M(80, rotate_key, MASTER, COMMAND, none, none)                                        \
-	M(81, purge_name, MASTER, COMMAND, none, none)
+	M(81, purge_name, MASTER, COMMAND, none, none)                                        \
+	M(82, expire, MASTER, COMMAND, none, node)
 
 /* ---- results: in a reply whose code is RC_OK (acquired: or RC_QUEUED; refused: RC_ACCES) ---- */
 
@@ -371,7 +378,8 @@ enum { WIRE_MINOR = 0 };
 	F(i64, delay_left_s, 0)    /* rounded up, while delayed */                                \
 	F(u64, waiters, 0)                                                                        \
 	F(i64, now_ns, 0)          /* the master's wall clock, for "seconds held" */              \
-	F(list, holders, lock_holder)
+	F(list, holders, lock_holder)                                                             \
+	F(u32, ttl_left_s, 0)      /* of the node, rounded up; 0: it has no time to live */
 #define WIRE_result_sequencer(F)                                                              \
 	F(text, sequencer, LIMIT_SEQUENCER) F(u64, fence, 0)                                      \
 	F(i64, slot, 0) /* of a counting lock; else -1 */

@@ -99,6 +99,7 @@ image_attr(struct image *i, struct attr *a)
 	IMAGE(i, a->ctime_ns);
 	IMAGE(i, a->lock_delay_s);
 	IMAGE(i, a->lock_slots);
+	IMAGE(i, a->ttl_s);
 }
 
 static void

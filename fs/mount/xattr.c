@@ -96,7 +96,23 @@ show_lock_slots(const struct mount *m, const struct result *r, struct buffer *to
 	buffer_printf(to, "%u", r->attr.attr.lock_slots);
 }
 
-/* ---- showing: the lock ---- */
+static void
+show_ttl(const struct mount *m, const struct result *r, struct buffer *to)
+{
+	(void)m;
+	if (r->attr.attr.ttl_s > 0)
+		buffer_printf(to, "%u", r->attr.attr.ttl_s);
+}
+
+/* ---- showing: what the master alone knows ---- */
+
+static void
+show_ttl_left(const struct mount *m, const struct result *r, struct buffer *to)
+{
+	(void)m;
+	if (r->lock.ttl_left_s > 0)
+		buffer_printf(to, "%u", r->lock.ttl_left_s);
+}
 
 static void
 show_lock_generation(const struct mount *m, const struct result *r, struct buffer *to)
@@ -208,81 +224,69 @@ set_acl_change(struct mount *m, struct call *c, struct bytes value)
 	set_acl(m, c, ACL_CHANGE, value);
 }
 
+/* The three that are numbers. */
 static void
-ask_lock_delay(struct mount *m, struct call *c, int64_t seconds)
+ask_number(struct mount *m, struct call *c, enum op_code code, int64_t number)
 {
-	struct op op = {.code = OP_set_lock_delay};
+	const uint64_t node = c->inode->ino;
+	struct op op = {.code = code};
 
-	op.set_lock_delay.node = c->inode->ino;
-	op.set_lock_delay.seconds = seconds;
+	if (code == OP_set_lock_delay)
+		op.set_lock_delay = (struct op_set_lock_delay){node, number};
+	else if (code == OP_set_lock_slots)
+		op.set_lock_slots = (struct op_set_lock_slots){node, (uint32_t)number};
+	else
+		op.set_ttl = (struct op_set_ttl){node, (uint32_t)number};
 	call_ask(m, c, &op, set_heard);
 }
 
-/* Parses a decimal number, which may be negative; false if the text is none. A number that is too
- * large for every use is not stored exactly. */
-static bool
-parse_number(struct bytes text, int64_t *number)
+static void
+set_number(struct mount *m, struct call *c, enum op_code code, struct bytes value, int64_t most)
 {
-	bool minus = text.len > 1 && text.data[0] == '-';
+	int64_t number;
 
-	*number = 0;
-	for (size_t n = minus; n < text.len; n++) {
-		if (text.data[n] < '0' || text.data[n] > '9')
-			return false;
-		if (*number < 1000000)
-			*number = *number * 10 + (text.data[n] - '0');
-	}
-	if (minus)
-		*number = -*number;
-	return text.len > 0;
+	if (!bytes_number(value, &number))
+		call_status(m, c, EINVAL);
+	else if (number < 0 || number > most)
+		call_status(m, c, ERANGE);
+	else
+		ask_number(m, c, code, number);
 }
 
 static void
 set_lock_delay(struct mount *m, struct call *c, struct bytes value)
 {
-	int64_t seconds;
-
-	if (!parse_number(value, &seconds))
-		call_status(m, c, EINVAL);
-	else if (seconds < 0 || seconds > LIMIT_LOCK_DELAY_S)
-		call_status(m, c, ERANGE);
-	else
-		ask_lock_delay(m, c, seconds);
+	set_number(m, c, OP_set_lock_delay, value, LIMIT_LOCK_DELAY_S);
 }
 
 static void
 remove_lock_delay(struct mount *m, struct call *c)
 {
-	ask_lock_delay(m, c, -1);
-}
-
-static void
-ask_lock_slots(struct mount *m, struct call *c, uint32_t slots)
-{
-	struct op op = {.code = OP_set_lock_slots};
-
-	op.set_lock_slots.node = c->inode->ino;
-	op.set_lock_slots.slots = slots;
-	call_ask(m, c, &op, set_heard);
+	ask_number(m, c, OP_set_lock_delay, -1);
 }
 
 static void
 set_lock_slots(struct mount *m, struct call *c, struct bytes value)
 {
-	int64_t slots;
-
-	if (!parse_number(value, &slots))
-		call_status(m, c, EINVAL);
-	else if (slots < 0 || slots > LIMIT_SLOTS)
-		call_status(m, c, ERANGE);
-	else
-		ask_lock_slots(m, c, (uint32_t)slots);
+	set_number(m, c, OP_set_lock_slots, value, LIMIT_SLOTS);
 }
 
 static void
 remove_lock_slots(struct mount *m, struct call *c)
 {
-	ask_lock_slots(m, c, 0);
+	ask_number(m, c, OP_set_lock_slots, 0);
+}
+
+static void
+set_ttl(struct mount *m, struct call *c, struct bytes value)
+{
+	set_number(m, c, OP_set_ttl, value, LIMIT_TTL_S);
+}
+
+static void
+remove_ttl(struct mount *m, struct call *c)
+{
+	ask_number(m, c, OP_set_ttl, 0);
 }
 
 static void
@@ -350,6 +354,8 @@ static const struct attribute attributes[] = {
     {"user.ls.acl.change", OP_get_attr, show_acl_change, set_acl_change, NULL},
     {"user.ls.lock_delay", OP_get_attr, show_lock_delay, set_lock_delay, remove_lock_delay},
     {"user.ls.lock_slots", OP_get_attr, show_lock_slots, set_lock_slots, remove_lock_slots},
+    {"user.ls.ttl", OP_get_attr, show_ttl, set_ttl, remove_ttl},
+    {"user.ls.ttl_left", OP_get_lock, show_ttl_left, NULL, NULL},
     {"user.ls.lock_generation", OP_get_lock, show_lock_generation, NULL, NULL},
     {"user.ls.lock", OP_get_lock, show_lock, set_lock, remove_lock},
     {"user.ls.lock_holders", OP_get_lock, show_lock_holders, NULL, NULL},

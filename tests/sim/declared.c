@@ -142,6 +142,13 @@ declared(struct sim *s, const struct command *c, const struct op *op)
 		return declared_mark(s, c, op->make_ephemeral.node);
 	case OP_purge_name:
 		return declared_purge(s, c, op->purge_name.name);
+	case OP_expire:
+		return !model_is_over(&s->model, &op->expire) ||
+		       declared_deletion(s, c, model_item(&s->model, op->expire.node));
+	case OP_set_ttl:
+		return !is_alive(model_item(&s->model, op->set_ttl.node)) ||
+		       model_item(&s->model, op->set_ttl.node)->kind != NODE_FILE ||
+		       names(s, c, op->set_ttl.node);
 	case OP_append:
 	case OP_set_mtime:
 	case OP_set_acl:

@@ -234,6 +234,7 @@ decide(struct sim *s, uint64_t index, const struct command *c, const struct op *
 	case OP_set_mtime:
 	case OP_set_lock_delay:
 	case OP_set_lock_slots:
+	case OP_set_ttl:
 		model_set_attribute(s, op, want);
 		return;
 	case OP_make_ephemeral:
@@ -268,6 +269,9 @@ decide(struct sim *s, uint64_t index, const struct command *c, const struct op *
 		return;
 	case OP_delay_over:
 		locks_delay_over(s, &op->delay_over);
+		return;
+	case OP_expire:
+		model_expire(s, index, &op->expire);
 		return;
 	case OP_set_members:
 		members_replace(s, index, &op->set_members);
@@ -321,6 +325,25 @@ command(struct sim *s, uint64_t index, const struct command *c)
 	r->executed = index;
 	r->want = want;
 	history_executed(s, r);
+}
+
+/* A new master counts the time of a file anew. */
+static bool
+outlives(const struct sim *s, const struct item *it)
+{
+	const int64_t least = (it->ttl_s + 60) * SECOND;
+
+	return model_item_alive(it) && it->ttl_s > 0 && s->now - it->ttl_from > least &&
+	       s->now - s->model.epoch_from > least;
+}
+
+void
+model_check_end(struct sim *s)
+{
+	agreed_check_end(s);
+	for (size_t i = 0; i < s->model.items_n; i++)
+		if (outlives(s, s->model.items[i]))
+			sim_fail(s, "%s outlives its time to live", s->model.items[i]->name);
 }
 
 void

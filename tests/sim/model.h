@@ -65,6 +65,9 @@ struct item {                          /* a node of the model */
 	uint64_t granted;                                    /* index: by a grant, the last time */
 	int64_t mtime_ns, ctime_ns;
 	int64_t lock_delay_s; /* set on the node; -1: not */
+	uint32_t ttl_s;       /* time to live; 0: none */
+	uint64_t ttl_began;   /* index of its last renewal, */
+	int64_t ttl_from;     /* and virtual time of that */
 	uint32_t slots;       /* of a counting lock; 0: it does not count */
 	bool slot_delayed[LIMIT_SLOTS];
 	struct happening *happened;
@@ -131,6 +134,8 @@ struct model {
 
 void model_init(struct sim *s);
 void model_free(struct model *m);
+/* The run ends. */
+void model_check_end(struct sim *s);
 /* The next entry of the log, as the first replica applied it. */
 void model_apply(struct sim *s, uint64_t index, struct bytes payload);
 struct item *model_item(struct model *m, uint64_t node);
@@ -192,6 +197,9 @@ void model_rename(struct sim *s, uint64_t index, const struct op_rename *op, str
 void model_delete_file(struct sim *s, uint64_t index, const struct op_delete *op,
                        struct outcome *want);
 void model_set_attribute(struct sim *s, const struct op *op, struct outcome *want);
+/* A file whose time to live is over; does the command name the last renewal? */
+void model_expire(struct sim *s, uint64_t index, const struct op_expire *op);
+bool model_is_over(struct model *m, const struct op_expire *op);
 /* Ephemeral files: made, opened, closed. */
 void model_open_or_close(struct sim *s, uint64_t index, uint64_t session, const struct op *op,
                          struct outcome *want);

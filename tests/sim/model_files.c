@@ -46,6 +46,14 @@ changed(const struct model *m, struct item *it, uint64_t index)
 	attributes_changed(m, it);
 }
 
+/* Each commit renews a file that has a time to live, and so does each time that is set. */
+static void
+renewed(const struct sim *s, struct item *it)
+{
+	it->ttl_began = s->model.applied;
+	it->ttl_from = s->now;
+}
+
 static void
 replaced(struct item *it, uint64_t index, int64_t by)
 {
@@ -81,6 +89,7 @@ model_set_contents(struct sim *s, uint64_t index, const struct op_set_contents *
 		check_counter(s, it, model_latest(it)->contents, op->contents);
 		model_add_version(&s->model, it, index, bytes_copy(op->contents));
 		changed(&s->model, it, index);
+		renewed(s, it);
 		model_child_event(&s->model, it, EVENT_CHILD_MODIFIED);
 		model_wrote(it, want);
 	}
@@ -156,6 +165,7 @@ model_append(struct sim *s, uint64_t index, const struct op_append *op, struct o
 	}
 	model_add_version(&s->model, it, index, buffer_take(&all));
 	changed(&s->model, it, index);
+	renewed(s, it);
 	model_child_event(&s->model, it, EVENT_CHILD_MODIFIED);
 	model_wrote(it, want);
 }
@@ -251,6 +261,7 @@ model_rename(struct sim *s, uint64_t index, const struct op_rename *op, struct o
 			target->marked = source->marked;
 			target->lock_delay_s = source->lock_delay_s;
 			target->slots = source->slots;
+			target->ttl_s = source->ttl_s;
 			model_inherit_acls(&s->model, target, index, source);
 			target->mtime_ns = source->mtime_ns;
 			target->ctime_ns = source->ctime_ns;
@@ -258,6 +269,7 @@ model_rename(struct sim *s, uint64_t index, const struct op_rename *op, struct o
 			replaced(target, index, source->mtime_ns);
 		}
 		attributes_changed(&s->model, target);
+		renewed(s, target);
 		model_add_version(&s->model, target, index,
 		                  bytes_copy(model_latest(source)->contents));
 		model_child_event(&s->model, target, EVENT_CHILD_MODIFIED);
@@ -290,6 +302,28 @@ model_delete_file(struct sim *s, uint64_t index, const struct op_delete *op, str
 	if (want->rc != RC_OK)
 		return;
 	want->node = it->node;
+	model_delete(s, it, index);
+}
+
+bool
+model_is_over(struct model *m, const struct op_expire *op)
+{
+	const struct item *it = model_item(m, op->node);
+
+	return model_item_alive(it) && it->ttl_s > 0 && op->began == it->ttl_began &&
+	       op->generation == model_latest(it)->generation;
+}
+
+/* The master's clock may run a hundredth faster than ours. */
+void
+model_expire(struct sim *s, uint64_t index, const struct op_expire *op)
+{
+	struct item *it = model_item(&s->model, op->node);
+
+	if (!model_is_over(&s->model, op))
+		return;
+	if (sim_leases_hold(s) && s->now - it->ttl_from < it->ttl_s * SECOND / 100 * 99)
+		sim_fail(s, "%s expires too early", trace_path(s, it->node));
 	model_delete(s, it, index);
 }
 
@@ -328,6 +362,14 @@ model_set_attribute(struct sim *s, const struct op *op, struct outcome *want)
 	}
 	if (op->code == OP_set_acl && (want->rc = model_set_acl(s, it, &op->set_acl)) != RC_OK)
 		return;
+	if (op->code == OP_set_ttl && it->kind != NODE_FILE) {
+		want->rc = RC_ISDIR;
+		return;
+	}
+	if (op->code == OP_set_ttl && it->parent == NODE_ACL) {
+		want->rc = RC_BUSY;
+		return;
+	}
 	footprint_add(&s->model.changed, it->node);
 	if (op->code == OP_set_lock_delay)
 		it->lock_delay_s = op->set_lock_delay.seconds;
@@ -339,6 +381,10 @@ model_set_attribute(struct sim *s, const struct op *op, struct outcome *want)
 		it->mtime_ns = op->set_mtime.now ? s->model.stamp_ns : op->set_mtime.mtime_ns;
 		it->mtime_changed = s->model.applied;
 	}
+	if (op->code == OP_set_ttl)
+		it->ttl_s = op->set_ttl.seconds;
+	if (op->code == OP_set_ttl || op->code == OP_set_mtime)
+		renewed(s, it);
 	if (op->code != OP_set_mtime || it->kind == NODE_FILE) {
 		attributes_changed(&s->model, it);
 		model_child_event(&s->model, it, EVENT_CHILD_MODIFIED);

@@ -197,6 +197,7 @@ model_permits(struct sim *s, const struct command *c, const struct op *op)
 	case OP_set_mtime:
 	case OP_set_lock_delay:
 	case OP_set_lock_slots:
+	case OP_set_ttl:
 	case OP_make_ephemeral:
 		return may(s, c, it, RIGHT_WRITE);
 	case OP_acquire:

@@ -302,7 +302,7 @@ finish(struct sim *s)
 	outstanding_check_end(s);
 	host_check_minor(s);
 	host_check_end(s);
-	agreed_check_end(s);
+	model_check_end(s);
 	history_finish(s);
 	judgement_check(s);
 	watches_check_end(s);

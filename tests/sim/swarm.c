@@ -216,6 +216,7 @@ swarm_draw_servers(struct swarm *w, uint64_t seed)
 		w->rates[f] = maybe(&own, kinds[f].most);
 	if (rng_chance(&own, 300))
 		w->limits.budget = 1 + (unsigned)rng_below(&own, 8);
+	w->mortal = rng_chance(&own, 300) ? 500 : 0;
 	w->counting = rng_chance(&own, 300) ? 500 : 0;
 	w->firewall = w->bulk && w->clocks != CLOCKS_WILD && rng_chance(&own, 500);
 	w->rates[FAULT_SUCCESSOR] = maybe(&own, kinds[FAULT_SUCCESSOR].most);

@@ -192,6 +192,7 @@ put_op(const struct sim *s, struct buffer *to, const struct op *op)
 	default:
 		buffer_printf(to, "%s of %s", wire_op(op->code)->name,
 		              trace_path(s, op->code == OP_delay_over ? op->delay_over.node
+		                            : op->code == OP_expire   ? op->expire.node
 		                                                      : wire_op_node(op)));
 		return;
 	}

@@ -44,6 +44,27 @@ end_round(struct sim *s, struct machine *m, int p)
 		work_next_round(s, m, p);
 }
 
+/* The file that the process has created last, if it has, goes on its own in a while, or a while
+ * later. */
+static bool
+ask_ttl(struct sim *s, struct machine *m, int p)
+{
+	struct process *proc = &m->processes[p];
+	const struct record *r =
+	    proc->records_n > 0 ? work_answer(s, proc, proc->records_n - 1) : NULL;
+	struct op op = {.code = OP_set_ttl};
+
+	if (r == NULL || r->op.code != OP_create || r->rc != RC_OK ||
+	    !rng_chance(&s->cached.rng, s->swarm.mortal))
+		return false;
+	op.set_ttl = (struct op_set_ttl){r->got.node, (uint32_t)rng_below(&s->cached.rng, 6)};
+	if (rng_chance(&s->cached.rng, 300))
+		op =
+		    (struct op){.code = OP_set_mtime, .set_mtime = {.node = r->got.node, .now = 1}};
+	work_ask(s, m, p, op);
+	return true;
+}
+
 /* Creates, deletes, renames among few names, and looks. */
 void
 work_names(struct sim *s, struct machine *m, int p)
@@ -59,6 +80,8 @@ work_names(struct sim *s, struct machine *m, int p)
 		end_round(s, m, p);
 		return;
 	}
+	if (ask_ttl(s, m, p))
+		return;
 	proc->step++;
 	switch (rng_below(&s->rng, 5)) {
 	case 0:
@@ -178,7 +201,8 @@ work_directories(struct sim *s, struct machine *m, int p)
 		/* fall through */
 	case 2:
 	case 3:
-		work_ask(s, m, p, in_directory(s, proc->node));
+		if (!ask_ttl(s, m, p))
+			work_ask(s, m, p, in_directory(s, proc->node));
 		return;
 	case 4:
 		work_ask(s, m, p,

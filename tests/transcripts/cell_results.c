@@ -85,6 +85,9 @@ put_object(struct buffer *to, struct sim *s, const struct op *op)
 	case OP_delay_over:
 		put_path(to, s, op->delay_over.node);
 		return;
+	case OP_expire:
+		put_path(to, s, op->expire.node);
+		return;
 	case OP_end_session:
 		buffer_printf(to, "%lu%s", (unsigned long)op->end_session.session,
 		              op->end_session.cause == SESSION_EXPIRED ? " as expired" : "");
@@ -156,6 +159,8 @@ put_lock(struct buffer *to, const struct result_lock *lock)
 	}
 	if (lock->waiters > 0)
 		buffer_printf(to, ", %lu waiting", (unsigned long)lock->waiters);
+	if (lock->ttl_left_s > 0)
+		buffer_printf(to, ", %u s to live", lock->ttl_left_s);
 }
 
 static void

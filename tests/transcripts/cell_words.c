@@ -225,29 +225,18 @@ static const struct verb {
 	enum op_code code;
 	enum node_kind kind;
 } verbs[] = {
-    {"create", OP_create, NODE_FILE},
-    {"mkdir", OP_create, NODE_DIRECTORY},
-    {"delete", OP_delete, NODE_FILE},
-    {"rmdir", OP_delete, NODE_DIRECTORY},
-    {"rename", OP_rename, 0},
-    {"find", OP_lookup, 0},
-    {"write", OP_set_contents, 0},
-    {"append", OP_append, 0},
-    {"read", OP_get_contents, 0},
-    {"stat", OP_get_attr, 0},
-    {"list", OP_get_listing, 0},
-    {"touch", OP_set_mtime, 0},
-    {"mark", OP_make_ephemeral, 0},
-    {"open", OP_open_ephemeral, 0},
-    {"close", OP_close_ephemeral, 0},
-    {"delay", OP_set_lock_delay, 0},
-    {"slots", OP_set_lock_slots, 0},
-    {"rights", OP_set_acl, 0},
-    {"lock", OP_acquire, 0},
-    {"unlock", OP_release, 0},
-    {"cancel", OP_cancel, 0},
-    {"look", OP_get_lock, 0},
-    {"sequencer", OP_get_sequencer, 0},
+    {"create", OP_create, NODE_FILE}, {"mkdir", OP_create, NODE_DIRECTORY},
+    {"delete", OP_delete, NODE_FILE}, {"rmdir", OP_delete, NODE_DIRECTORY},
+    {"rename", OP_rename, 0},         {"find", OP_lookup, 0},
+    {"write", OP_set_contents, 0},    {"append", OP_append, 0},
+    {"read", OP_get_contents, 0},     {"stat", OP_get_attr, 0},
+    {"list", OP_get_listing, 0},      {"touch", OP_set_mtime, 0},
+    {"mark", OP_make_ephemeral, 0},   {"open", OP_open_ephemeral, 0},
+    {"close", OP_close_ephemeral, 0}, {"delay", OP_set_lock_delay, 0},
+    {"slots", OP_set_lock_slots, 0},  {"live", OP_set_ttl, 0},
+    {"rights", OP_set_acl, 0},        {"lock", OP_acquire, 0},
+    {"unlock", OP_release, 0},        {"cancel", OP_cancel, 0},
+    {"look", OP_get_lock, 0},         {"sequencer", OP_get_sequencer, 0},
     {"usage", OP_get_usage, 0},
 };
 enum { VERBS = sizeof verbs / sizeof *verbs };
@@ -302,6 +291,9 @@ node_op(struct sim *s, struct names *names, struct lock_names *locks, struct scr
 		return;
 	case OP_set_lock_slots:
 		op->set_lock_slots = (struct op_set_lock_slots){node, (uint32_t)script_number(w)};
+		return;
+	case OP_set_ttl:
+		op->set_ttl = (struct op_set_ttl){node, (uint32_t)(words_time(w) / SECOND)};
 		return;
 	case OP_set_lock_delay:
 		op->set_lock_delay = (struct op_set_lock_delay){node, words_time(w) / SECOND};

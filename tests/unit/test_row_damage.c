@@ -61,28 +61,28 @@ enum {
 static const struct {
 	const char *column, *values;
 } sound[] = {
-    {"meta.applied", "1 2 3 4 delay delay+1 id id+1 32bit 33bit most -1 -2 "
-                     "applied+1 epoch epoch+1 node node+1 fence fence+1"},
+    {"meta.applied", "delay delay+1 id id+1 32bit 33bit most -1 -2 applied+1 epoch epoch+1 node "
+                     "node+1 fence fence+1"},
     {"meta.origin_round", "0 2 3 4 delay delay+1 id id+1 32bit 33bit most -1 -2 applied applied+1 "
                           "epoch epoch+1 node node+1 fence fence+1"},
     {"meta.origin_replica",
-     "0 2 3 4 delay delay+1 id applied applied+1 epoch epoch+1 node node+1 fence fence+1"},
-    {"meta.epoch", "1 2 4 delay delay+1 id id+1 32bit 33bit most -1 -2 applied "
-                   "applied+1 epoch+1 node node+1 fence fence+1"},
+     "0 2 3 4 delay delay+1 id applied applied+1 epoch+1 node node+1 fence fence+1"},
+    {"meta.epoch", "2 3 4 delay delay+1 id id+1 32bit 33bit most -1 -2 applied applied+1 epoch+1 "
+                   "node node+1 fence fence+1"},
     {"meta.settled_epoch", "0 1 2 3 4 delay delay+1 id id+1 applied applied+1 epoch"},
     {"meta.next_node",
-     "delay delay+1 id id+1 32bit 33bit most -1 -2 applied applied+1 fence fence+1"},
-    {"meta.epoch_node", "0 1 2 3 4 delay delay+1 id id+1 applied applied+1 epoch "
-                        "epoch+1 node node+1"},
-    {"meta.last_fence", "id id+1 32bit 33bit most -1 -2 applied applied+1 fence+1"},
+     "delay delay+1 id id+1 32bit 33bit most -1 -2 applied applied+1 node fence fence+1"},
+    {"meta.epoch_node",
+     "0 1 2 3 4 delay delay+1 id id+1 applied applied+1 epoch epoch+1 node node+1"},
+    {"meta.last_fence", "0 1 2 3 4 delay+1 id id+1 32bit 33bit most -1 -2 applied applied+1 epoch "
+                        "epoch+1 node node+1 fence+1"},
     {"meta.digest", "any"},
-    {"meta.members_version",
-     "0 1 2 3 4 delay delay+1 id id+1 applied epoch epoch+1 node node+1 fence fence+1"},
+    {"meta.members_version", "0 1 2 3 4 delay delay+1 id id+1 applied"},
     {"meta.slice", "any"},
-    {"nodes.node", "delay delay+1 id id+1 applied applied+1 epoch epoch+1"},
-    {"nodes.parent", "1 2 node"},
+    {"nodes.node", "delay delay+1 id id+1 applied applied+1 epoch epoch+1 node"},
+    {"nodes.parent", "1 2 epoch epoch+1"},
     {"nodes.name", "short nonce nonce+1 principal principal+1 name"},
-    {"nodes.ephemeral", "0 1"},
+    {"nodes.ephemeral", "1 epoch"},
     {"nodes.mtime_ns", "any"},
     {"nodes.ctime_ns", "any"},
     {"nodes.content_generation", "1 2 3 4 delay delay+1 id id+1 32bit 33bit most -1 -2 applied "
@@ -93,13 +93,16 @@ static const struct {
     {"nodes.acl_read", "short nonce nonce+1 principal principal+1 name"},
     {"nodes.acl_write", "short nonce nonce+1 principal principal+1 name"},
     {"nodes.acl_change", "short nonce nonce+1 principal principal+1 name"},
-    {"nodes.lock_delay_s", "0 1 2 3 4 delay -1 epoch epoch+1 node node+1"},
-    {"nodes.lock_slots", "0 1 2 3 4 delay delay+1 epoch epoch+1 node node+1"},
+    {"nodes.lock_delay_s", "0 1 2 3 4 delay -1 epoch epoch+1 node node+1 fence"},
+    {"nodes.lock_slots", "0 1 2 3 4 delay delay+1 epoch epoch+1 node node+1 fence fence+1"},
     {"nodes.freed_epoch", "0 1 2 3 4 delay delay+1 id id+1 applied applied+1 epoch"},
+    {"nodes.creator", "node"},
 
-    {"openers.opened", "0 delay delay+1 id id+1 applied applied+1 epoch epoch+1"},
+    {"openers.opened", "0 delay delay+1 id id+1 applied applied+1 epoch epoch+1 node"},
+    {"openers.session", "node"},
 
-    {"locks.fence", "0 1 2 3 4 delay delay+1 epoch epoch+1 node node+1 fence"},
+    {"locks.fence",
+     "0 1 2 3 4 delay delay+1 id id+1 applied applied+1 epoch epoch+1 node node+1 fence"},
     {"locks.delay_began", "any"},
     {"locks.delay_generation", "any"},
     {"locks.delay_s", "1 2 3 4 delay delay+1 id id+1 32bit 33bit most -1 -2 applied applied+1 "
@@ -110,51 +113,55 @@ static const struct {
     {"holders.owner", "any"},
     {"holders.acquisition", "any"},
     {"holders.mode", "1 2"},
-    {"holders.fence", "1 2 3 4 delay delay+1 id id+1 applied applied+1 epoch epoch+1 node node+1"},
-    {"holders.delay_s", "0 1 2 3 4 delay epoch epoch+1 node node+1"},
-    {"holders.earlier_acquisition", "1 2 3 4 delay delay+1 id id+1 32bit 33bit most -1 -2 applied "
-                                    "applied+1 epoch epoch+1 node node+1 fence fence+1"},
+    {"holders.fence",
+     "1 2 3 4 delay delay+1 id id+1 applied applied+1 epoch epoch+1 node node+1 fence"},
+    {"holders.delay_s", "0 1 2 3 4 delay"},
+    {"holders.earlier_acquisition", "any"},
     {"holders.earlier_mode", "0 1 2"},
-    {"holders.earlier_generation", "0 1 2 3 4 delay delay+1 id id+1 applied applied+1 epoch "
-                                   "epoch+1"},
-    {"holders.earlier_fence", "0 1 2 3 4 delay delay+1 id id+1 applied applied+1 epoch "
-                              "epoch+1 node node+1 fence"},
+    {"holders.earlier_generation",
+     "0 1 2 3 4 delay delay+1 id id+1 applied applied+1 epoch epoch+1"},
+    {"holders.earlier_fence",
+     "0 1 2 3 4 delay delay+1 id id+1 applied applied+1 epoch epoch+1 node node+1 fence"},
     {"holders.since_ns", "any"},
     {"holders.pid", "0 1 2 3 4 delay delay+1 id id+1 32bit applied applied+1 epoch epoch+1 node "
                     "node+1 fence fence+1"},
-    {"holders.place", "any"},
-    {"holders.slot", "0 1 2 3 4 delay delay+1 -1 epoch epoch+1 node node+1"},
+    {"holders.place", "0 2 3 4 delay delay+1 id id+1 32bit 33bit most -1 -2 applied applied+1 "
+                      "epoch epoch+1 node node+1 fence fence+1"},
+    {"holders.slot", "0 1 2 3 4 delay delay+1 -1"},
     {"holders.lock_generation", "1 2 3 4 delay delay+1 id id+1 applied applied+1 epoch epoch+1"},
+    {"holders.session", "node"},
 
     {"sessions.nonce", "short nonce"},
     {"sessions.principal", "empty short nonce nonce+1 principal"},
     {"sessions.host", "empty short nonce nonce+1 principal principal+1 name"},
     {"sessions.awaited", "0 1"},
     {"sessions.lasting", "1"},
-    {"sessions.below", "0 1 2 3 4 delay delay+1 epoch epoch+1 node node+1"},
-    {"sessions.ending", "1 2 3 epoch"},
-    {"sessions.principal_generation",
-     "0 2 3 4 delay delay+1 id id+1 applied epoch epoch+1 node node+1 fence fence+1"},
+    {"sessions.below", "any"},
+    {"sessions.ending", "1 2 3"},
+    {"sessions.principal_generation", "0 1 2 3 4 delay delay+1 id id+1 applied"},
+    {"sessions.session", "delay delay+1 id id+1 applied applied+1 epoch epoch+1"},
 
     {"results.number", "1 2 3 4 delay delay+1 id id+1 32bit 33bit most -1 -2 applied applied+1 "
                        "epoch epoch+1 node node+1 fence fence+1"},
-    {"results.op", "1 2 3 4 epoch epoch+1"},
-    {"results.rc", "1 2 3 4 delay delay+1 id applied applied+1 epoch epoch+1 "
-                   "node node+1 fence fence+1"},
+    {"results.op", "1 2 3 4"},
+    {"results.rc", "1 2 3 4 delay delay+1 id applied applied+1"},
+    {"results.session", "node"},
 
-    {"members.id", "2 3 4 delay delay+1 id applied applied+1 epoch epoch+1 node "
-                   "node+1 fence fence+1"},
+    {"members.id", "4 delay delay+1 id"},
     {"members.role", "1 2 3"},
     {"members.address", "any"},
     {"members.public_key", "empty"},
-    {"members.since",
-     "0 1 2 3 4 delay delay+1 id id+1 applied epoch epoch+1 node node+1 fence fence+1"},
-    {"principals.generation", "1 2 3 4 delay delay+1 id id+1 applied epoch epoch+1 node "
-                              "node+1 fence fence+1"},
+    {"members.since", "0 1 2 3 4 delay delay+1 id id+1 applied"},
+
+    {"principals.generation",
+     "1 2 3 4 delay delay+1 id id+1 applied epoch+1 node node+1 fence fence+1"},
     {"principals.name", "short nonce nonce+1 principal"},
     {"principals.public_key", "empty"},
-    {"signing_keys.since", "1 2 3 4 delay delay+1 applied epoch epoch+1 node node+1 fence fence+1"},
 
+    {"signing_keys.since",
+     "1 2 3 4 delay delay+1 id id+1 applied epoch epoch+1 node node+1 fence fence+1"},
+
+    {"settings.since", "1 2 3 4 delay delay+1 id id+1 applied"},
 };
 
 static uint32_t found[ROW_TABLES][ROW_COLUMNS_MAX]; /* bits of the values above */

@@ -97,7 +97,10 @@ random_contents_op(struct rng *r, const struct tree *t)
 {
 	uint64_t node = random_node(r, t, 3);
 
-	switch (rng_below(r, 3)) {
+	switch (rng_below(r, 4)) {
+	case 3:
+		return (struct op){.code = OP_set_ttl,
+		                   .set_ttl = {node, (uint32_t)rng_below(r, 3)}};
 	case 0:
 		return (struct op){.code = OP_append,
 		                   .append = {.node = node, .data = random_contents(r)}};
@@ -216,6 +219,19 @@ random_delay_over(struct rng *r, const struct tree *t)
 	                   .delay_over = {.node = delay.node,
 	                                  .lock_generation = delay.lock_generation,
 	                                  .began = delay.index - rng_chance(r, 100)}};
+}
+
+static struct op
+random_expire(struct rng *r, const struct tree *t)
+{
+	struct tree_note ttl = {0};
+
+	if (!tree_ttl_after(t, rng_below(r, 30), &ttl))
+		tree_ttl_after(t, 0, &ttl);
+	return (struct op){.code = OP_expire,
+	                   .expire = {.node = ttl.node,
+	                              .generation = ttl.generation - rng_chance(r, 100),
+	                              .began = ttl.index - rng_chance(r, 100)}};
 }
 
 /* ---- members ---- */
@@ -406,6 +422,7 @@ random_master_op(struct rng *r, const struct tree *t)
 	case 1:
 		return random_end_session(r, t);
 	case 2:
+		return random_expire(r, t);
 	case 3:
 		return random_delay_over(r, t);
 	case 4:
