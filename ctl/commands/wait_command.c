@@ -1,0 +1,189 @@
+/* wait: ends when a mounted path is as the caller wants it: the barrier of a shell script. The path
+ * or, until it is there, the directory in which it will be is kept open, so that the mount watches
+ * it; every line of .cell/events makes the command look again. Changes without an event, as the
+ * release of a lock, are seen within a second. */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+#include "cell/base/limit.h"
+#include "cell/base/mono.h"
+#include "cell/sys/clock.h"
+#include "cell/sys/file.h"
+#include "cell/sys/log.h"
+#include "cell/sys/mountinfo.h"
+#include "ctl/ctl.h"
+
+enum { LOOK_AGAIN_MS = 1000 };
+
+static struct {
+	const char *contents;
+	bool absent, free;
+	double seconds; /* at most; 0: without an end */
+} wanted;
+
+static int
+failed(const char *path, int error)
+{
+	log_error("%s: %s", path, strerror(error));
+	return CTL_FAILED;
+}
+
+/* The newline at the end of a line is not counted. */
+static int
+has_contents(int fd, bool *is_so)
+{
+	struct buffer all = BUFFER(LIMIT_CONTENTS);
+	const int error = -file_read(fd, LIMIT_CONTENTS, &all);
+	struct bytes contents = buffer_view(&all);
+	const struct bytes text = bytes_of(wanted.contents);
+
+	if (contents.len == text.len + 1 && contents.data[text.len] == '\n')
+		contents.len--;
+	*is_so = bytes_equal(contents, text);
+	buffer_free(&all);
+	return error;
+}
+
+static int
+is_free(int fd, bool *is_so)
+{
+	char state[64];
+	const ssize_t n = fgetxattr(fd, "user.ls.lock", state, sizeof state);
+
+	*is_so =
+	    n >= 0 && bytes_equal((struct bytes){(uint8_t *)state, (size_t)n}, bytes_of("free"));
+	return n < 0 ? errno : 0;
+}
+
+/* Looks at the path, whose descriptor is `fd`, -1: it is not there. 0 or an errno. */
+static int
+look(int fd, bool *is_so)
+{
+	*is_so = fd < 0 ? wanted.absent || wanted.free : !wanted.absent;
+	if (fd < 0 || wanted.absent)
+		return 0;
+	if (wanted.contents != NULL)
+		return has_contents(fd, is_so);
+	return wanted.free ? is_free(fd, is_so) : 0;
+}
+
+/* A descriptor of the nearest directory above the path that there is; -1, and errno. */
+static int
+open_above(const char *path)
+{
+	char above[PATH_MAX];
+	char *slash;
+	int fd = -1;
+
+	snprintf(above, sizeof above, "%s", path);
+	errno = ENOENT;
+	while (fd < 0 && errno == ENOENT && above[0] != '\0') {
+		slash = strrchr(above, '/');
+		if (slash == NULL)
+			strcpy(above, ".");
+		else
+			slash[slash == above] = '\0';
+		fd = open(above, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		if (slash == NULL || slash == above)
+			return fd;
+	}
+	return fd;
+}
+
+/* The events of the mount in which `fd` lies; -1 after an error message. */
+static int
+events_open(int fd, const char *path)
+{
+	static struct mountinfo info;
+	char link[64], canonical[PATH_MAX], events[PATH_MAX + 16];
+	ssize_t n;
+
+	snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+	n = readlink(link, canonical, sizeof canonical - 1);
+	canonical[n > 0 ? n : 0] = '\0';
+	if (!mountinfo_above(canonical, &info) || strcmp(info.type, MOUNTINFO_TYPE) != 0) {
+		log_error("%s: not in a mounted cell", path);
+		return -1;
+	}
+	snprintf(events, sizeof events, "%s/.cell:events", info.path);
+	fd = open(events, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	if (fd < 0)
+		failed(events, errno);
+	return fd;
+}
+
+static void
+await_event(int events, mono_t end)
+{
+	struct pollfd fds = {.fd = events, .events = POLLIN};
+	const int64_t left =
+	    mono_is_never(end) ? LOOK_AGAIN_MS : span_to_ms(mono_since(end, clock_now())) + 1;
+	char lines[16 * 1024];
+
+	poll(&fds, 1, (int)(left < LOOK_AGAIN_MS ? left : LOOK_AGAIN_MS));
+	while (read(events, lines, sizeof lines) > 0)
+		;
+}
+
+/* ---- the command ---- */
+
+static int
+run(const struct ctl *ctl, int argc, char **argv)
+{
+	const span_t most = {(int64_t)(wanted.seconds * 1e9)};
+	const mono_t end = wanted.seconds > 0 ? mono_add(clock_now(), most) : MONO_NEVER;
+	int events = -1, rc = -1;
+
+	(void)ctl;
+	(void)argc;
+	if ((wanted.contents != NULL) + wanted.absent + wanted.free > 1)
+		return ctl_usage("--contents, --absent and --free", "one of them");
+	while (rc < 0) {
+		int fd = open(argv[0], O_RDONLY | O_CLOEXEC);
+		const int above = fd < 0 && errno == ENOENT ? open_above(argv[0]) : -1;
+		int error = fd < 0 && above < 0 ? errno : 0;
+		bool is_so = false;
+
+		if (error == 0 && events < 0 &&
+		    (events = events_open(fd < 0 ? above : fd, argv[0])) < 0)
+			rc = CTL_FAILED;
+		else if (error == 0)
+			error = look(fd, &is_so);
+		if (rc < 0 && error != 0 && error != ESTALE)
+			rc = failed(argv[0], error);
+		else if (is_so)
+			rc = CTL_OK;
+		else if (mono_reached(clock_now(), end))
+			rc = CTL_FAILED;
+		else if (rc < 0)
+			await_event(events, end);
+		if (fd >= 0)
+			close(fd);
+		if (above >= 0)
+			close(above);
+	}
+	if (events >= 0)
+		close(events);
+	return rc;
+}
+
+static const struct ctl_option options[] = {
+    {"contents", .value = "TEXT", .to = &wanted.contents},
+    {"absent", .to = &wanted.absent},
+    {"free", .to = &wanted.free},
+    {"wait", 'w', "SECONDS", &wanted.seconds, .most = 1e9},
+    {0},
+};
+
+const struct ctl_command wait_command = {
+    "wait",
+    "waits until PATH is there; or has these contents, is not there, or its lock is free; exit 1 if"
+    " it takes longer than SECONDS",
+    {{.words = {"PATH"}, .run = run}},
+    options,
+};

@@ -1,0 +1,94 @@
+#!/bin/bash
+# lsctl wait: a script on one mount waits for what another one does, also over a fail-over.
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/loopback.sh"
+
+case_up() {
+	up_of_three
+	mount_second
+}
+
+elsewhere() { echo "$m2/${d##*/}"; }
+
+# awaits NAME OPTION...: in the background, on the other mount.
+awaits() {
+	local name=$1
+	shift
+	"$LSCTL" wait --wait 60 "$(elsewhere)/$name" "$@" 2> "$work/wait.out" &
+	waiting=$!
+	sleep 1
+	kill -0 $waiting
+}
+
+case_until_it_is_there() {
+	awaits sub/dir/f
+	mkdir -p "$d/sub/dir"
+	sleep 1
+	kill -0 $waiting
+	touch "$d/sub/dir/f"
+	wait $waiting
+	"$LSCTL" wait "$(elsewhere)/sub/dir/f"
+}
+
+case_until_it_is_gone() {
+	touch "$d/f"
+	awaits f --absent
+	rm "$d/f"
+	wait $waiting
+}
+
+case_contents() {
+	echo ready > "$d/f"
+	"$LSCTL" wait "$(elsewhere)/f" --contents ready
+	awaits f --contents go
+	printf 'go on' > "$d/f"
+	sleep 1
+	kill -0 $waiting
+	kill_replica "$(master)"
+	printf go > "$d/f"
+	wait $waiting
+	start_missing
+}
+
+start_missing() {
+	local r
+	for r in 1 2 3; do ! has_ended $r || start_replica $r; done
+}
+
+case_free() {
+	"$LSCTL" wait "$(elsewhere)/nothing" --free
+	flock "$d/f" sleep 3 &
+	local holder=$!
+	wait_until "it has the lock" held f exclusive
+	awaits f --free
+	wait $holder
+	wait $waiting
+}
+
+held() { [ "$(attribute lock "$d/$1")" = "$2" ]; }
+
+# It is noticed by its event, not only at the next look.
+case_at_once() {
+	local i before spent=0
+	echo 0 > "$d/n"
+	for ((i = 1; i <= 6; i++)); do
+		"$LSCTL" wait "$(elsewhere)/n" --contents $i &
+		waiting=$!
+		sleep 0.5
+		before=${EPOCHREALTIME/./}
+		echo $i > "$d/n"
+		wait $waiting
+		spent=$((spent + ${EPOCHREALTIME/./} - before))
+	done
+	[ $spent -lt 2500000 ] || { say "$spent us for 6 rounds"; return 1; }
+}
+
+case_refusals() {
+	touch "$d/f"
+	exits 1 "$LSCTL" wait --wait 0.5 "$(elsewhere)/f" --absent
+	exits 2 "$LSCTL" wait "$(elsewhere)/f" --absent --free
+	one_line 1 "not in a mounted cell" "$LSCTL" wait "$work" --absent
+	one_line 1 "not in a mounted cell" "$LSCTL" wait "$work/nothing"
+}
+
+run_cases
