@@ -1,6 +1,9 @@
 /* Their rounds on names: files that come and go, ephemeral ones, directories. */
 #include "tests/sim/sim.h"
 
+/* The step of a process that touches a file as its time to live is over. */
+enum { TOUCHES = 40 };
+
 static struct op
 rename_file(uint64_t parent, const char *name, const char *new_name, bool no_replace)
 {
@@ -44,8 +47,8 @@ end_round(struct sim *s, struct machine *m, int p)
 		work_next_round(s, m, p);
 }
 
-/* The file that the process has created last, if it has, goes on its own in a while, or a while
- * later. */
+/* The file that the process has created last, if it has, goes on its own in a while; it may be
+ * touched as that is over. */
 static bool
 ask_ttl(struct sim *s, struct machine *m, int p)
 {
@@ -54,14 +57,33 @@ ask_ttl(struct sim *s, struct machine *m, int p)
 	    proc->records_n > 0 ? work_answer(s, proc, proc->records_n - 1) : NULL;
 	struct op op = {.code = OP_set_ttl};
 
-	if (r == NULL || r->op.code != OP_create || r->rc != RC_OK ||
-	    !rng_chance(&s->cached.rng, s->swarm.mortal))
+	if (r == NULL || r->rc != RC_OK || !rng_chance(&s->cached.rng, s->swarm.mortal))
 		return false;
-	op.set_ttl = (struct op_set_ttl){r->got.node, (uint32_t)rng_below(&s->cached.rng, 6)};
-	if (rng_chance(&s->cached.rng, 300))
-		op =
-		    (struct op){.code = OP_set_mtime, .set_mtime = {.node = r->got.node, .now = 1}};
-	work_ask(s, m, p, op);
+	if (r->op.code == OP_create) {
+		op.set_ttl =
+		    (struct op_set_ttl){r->got.node, (uint32_t)rng_below(&s->cached.rng, 6)};
+		work_ask(s, m, p, op);
+		return true;
+	}
+	if (r->op.code != OP_set_ttl || r->op.set_ttl.seconds == 0)
+		return false;
+	proc->node = r->op.set_ttl.node;
+	proc->step = TOUCHES;
+	work_wake(s, m, p, r->op.set_ttl.seconds * SECOND - sim_between(s, 0, 20 * MS));
+	return true;
+}
+
+/* True if it did. */
+static bool
+touch_mortal(struct sim *s, struct machine *m, int p)
+{
+	struct process *proc = &m->processes[p];
+
+	if (proc->step != TOUCHES)
+		return false;
+	proc->step = 5;
+	work_ask(s, m, p,
+	         (struct op){.code = OP_set_mtime, .set_mtime = {.node = proc->node, .now = 1}});
 	return true;
 }
 
@@ -76,6 +98,8 @@ work_names(struct sim *s, struct machine *m, int p)
 	struct op op = {.code = OP_get_listing,
 	                .get_listing = {.node = NODE_ROOT, .most = rng_chance(&s->rng, 500)}};
 
+	if (touch_mortal(s, m, p))
+		return;
 	if (proc->step > 1) {
 		end_round(s, m, p);
 		return;
@@ -187,6 +211,8 @@ work_directories(struct sim *s, struct machine *m, int p)
 	const char *name = names[rng_below(&s->rng, 2)];
 	struct op op = work_create(name, rng_chance(&s->rng, 300), rng_chance(&s->rng, 500));
 
+	if (touch_mortal(s, m, p))
+		return;
 	switch (proc->step++) {
 	case 0:
 		op.create.kind = NODE_DIRECTORY;
