@@ -31,11 +31,14 @@ enum {
 	LIMIT_WAITERS = 16384,        /* waiters for one lock */
 	LIMIT_SESSION_WAITERS = 4096, /* waiters of one session, for all locks */
 	LIMIT_ENTRY_COMMANDS = 512,   /* commands in one log entry, which is applied in one step */
-	LIMIT_ENDING = 256,   /* locks, opens, directories and kept answers of a session that
-	                       * go in one entry when it ends */
-	LIMIT_KEYS = 4096,    /* nodes that one command may declare to change */
-	LIMIT_COPIES = 4096,  /* nodes that one session may cache */
-	LIMIT_WATCHES = 1024, /* nodes that one session watches */
+	LIMIT_ENDING = 256,     /* locks, opens, directories and kept answers of a session that
+	                         * go in one entry when it ends */
+	LIMIT_KEYS = 4096,      /* nodes that one command may declare to change */
+	LIMIT_TRANSACTION = 64, /* operations of one transaction; as many conditions */
+	LIMIT_STEPS = 2 * LIMIT_TRANSACTION + 1, /* all that one is made of, with an `else` */
+	LIMIT_TOUCHED = 1024,                    /* nodes that one may touch */
+	LIMIT_COPIES = 4096,                     /* nodes that one session may cache */
+	LIMIT_WATCHES = 1024,                    /* nodes that one session watches */
 	LIMIT_EVENTS = 1024,  /* events of one session that are not acknowledged; then a gap */
 	LIMIT_NOTICES = 1024, /* invalidations of one session that are not acknowledged */
 	LIMIT_STEP = 12288, /* rows that a replica's step changes, with the frames that it sends */

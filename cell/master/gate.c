@@ -552,7 +552,7 @@ m_admission_revocable(const struct m_request *r)
 	 * them. */
 	return r->pass != NULL && r->code != OP_end_session &&
 	       (r->pass->changes.n == 0 || r->code == OP_delete || r->code == OP_rename ||
-	        r->code == OP_close_ephemeral);
+	        r->code == OP_close_ephemeral || r->code == OP_transaction);
 }
 
 struct m_request *

@@ -19,6 +19,8 @@ look(const struct master *m, const struct m_session *s, const struct op *read, s
 static bool
 grows(const struct master *m, const struct m_session *s, const struct op *op)
 {
+	struct cursor from;
+	struct step step;
 	struct op read;
 	struct attr attr;
 
@@ -32,6 +34,15 @@ grows(const struct master *m, const struct m_session *s, const struct op *op)
 		return look(m, s, &read, &attr) && op->set_contents.contents.len > attr.size;
 	case OP_append:
 		return op->append.data.len > 0;
+	case OP_transaction:
+		/* It is not known which of its operations will be done. */
+		from = cursor_of(op->transaction.steps.packed);
+		while (wire_next_step(&from, &step))
+			if (step.kind == STEP_DO && wire_get_op(step.op, &read) == RC_OK &&
+			    (read.code == OP_create || read.code == OP_set_contents ||
+			     read.code == OP_append))
+				return true;
+		return false;
 	default:
 		return false;
 	}

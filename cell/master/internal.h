@@ -104,6 +104,7 @@ struct own_command {
 struct proposals {
 	struct buffer commands; /* of the entry that is being put together, encoded */
 	uint32_t commands_n;
+	uint32_t weight; /* of the commands: the steps of a transaction count one by one */
 	TAILQ_HEAD(own_commands, own_command) own;
 };
 

@@ -28,7 +28,7 @@ m_proposals_clear(struct master *m)
 		free(own);
 	}
 	buffer_reset(&p->commands);
-	p->commands_n = 0;
+	p->commands_n = p->weight = 0;
 }
 
 void
@@ -37,18 +37,24 @@ m_proposals_free(struct master *m)
 	buffer_free(&m->proposals.commands);
 }
 
+/* An entry is applied in one step: the steps of a transaction count like commands. */
 static void
 commands_add(struct master *m, const struct command *command)
 {
 	struct buffer *b = &m->proposals.commands;
+	uint32_t weight = 1;
+	struct op op;
 
-	if (m->proposals.commands_n == LIMIT_ENTRY_COMMANDS ||
+	if (command->op.data[0] == OP_transaction && wire_get_op(command->op, &op) == RC_OK)
+		weight += op.transaction.steps.count;
+	if (m->proposals.weight + weight > LIMIT_ENTRY_COMMANDS ||
 	    b->len + command->op.len + command->keys.packed.len + COMMAND_HEAD + ENTRY_HEAD >
 	        LIMIT_ENTRY)
 		m_propose_flush(m);
 	wire_put_command(b, command);
 	must(!b->failed);
 	m->proposals.commands_n++;
+	m->proposals.weight += weight;
 }
 
 /* The command declares what the pass says. */
@@ -139,7 +145,7 @@ m_propose_flush(struct master *m)
 	ARRAY_ROOM(u->proposals, u->proposals_n, u->proposals_room);
 	u->proposals[u->proposals_n++] = buffer_take(&payload);
 	buffer_reset(&p->commands);
-	p->commands_n = 0;
+	p->commands_n = p->weight = 0;
 }
 
 struct own_command *

@@ -3,8 +3,8 @@
 #include "cell/base/checksum.h"
 #include "cell/tree/internal.h"
 
-static enum rc
-decide_for_session(struct execution *x, const struct op *op, struct result *r)
+enum rc
+apply_operation(struct execution *x, const struct op *op, struct result *r)
 {
 	switch (op->code) {
 	case OP_create:
@@ -39,6 +39,8 @@ decide_for_session(struct execution *x, const struct op *op, struct result *r)
 		return apply_release(x, &op->release);
 	case OP_cancel:
 		return apply_cancel(x, &op->cancel);
+	case OP_transaction:
+		return apply_transaction(x, &op->transaction, &r->transaction);
 	case OP_end_session:
 		return apply_end_session(x, &op->end_session);
 	default:
@@ -110,7 +112,7 @@ decide(struct execution *x, const struct tree_command *c, struct result *r)
 	if (!changes_are_declared(x))
 		return RC_AGAIN;
 	if (c->class != OP_CLASS_MASTER)
-		return decide_for_session(x, &c->op, r);
+		return apply_operation(x, &c->op, r);
 	return x->session == NULL ? decide_for_master(x, &c->op, r) : RC_PERM;
 }
 

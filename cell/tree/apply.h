@@ -5,6 +5,7 @@
 #include "cell/tree/tree.h"
 #include "cell/wire/codec.h"
 
+struct journal;
 struct node;
 struct session;
 
@@ -40,6 +41,7 @@ struct execution {
 	struct requester requester; /* for which it acts */
 	struct subject who;         /* the same */
 	bool alone;                 /* it is the only command of the entry */
+	struct journal *journal;    /* of the transaction; NULL: there is none */
 	size_t ended;               /* pieces that the command took away from an ended session */
 };
 
@@ -100,6 +102,13 @@ enum rc apply_set_ttl(struct execution *x, const struct op_set_ttl *o, struct re
 enum rc apply_expire(struct execution *x, const struct op_expire *o);
 /* Ends a lock-delay that stands. */
 enum rc apply_delay_over(struct execution *x, const struct op_delay_over *o);
+/* Does the operations of a transaction, or none of them. */
+enum rc apply_transaction(struct execution *x, const struct op_transaction *o,
+                          struct result_transaction *r);
+/* One operation of a session, which is permitted: as a command of its own. */
+enum rc apply_operation(struct execution *x, const struct op *op, struct result *r);
+/* Takes the notes back from the n-th on. */
+void outcome_cut_notes(struct tree_outcome *out, size_t n);
 /* Sets the await bit of a session. */
 enum rc apply_await_session(struct execution *x, const struct op_await_session *o);
 /* Creates a session, or finds the one of this nonce. */

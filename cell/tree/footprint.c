@@ -36,6 +36,19 @@ add_deletion(struct footprint *f, const struct node *n)
 	}
 }
 
+/* Ephemeral directories above the node go with their last child: which one is the last is not
+ * known while several are about to be deleted. */
+void
+footprint_add_with_directories(struct footprint *f, const struct node *n)
+{
+	footprint_add(f, n->number);
+	for (n = n->parent; n != NULL; n = n->parent) {
+		footprint_add(f, n->number);
+		if (!n->ephemeral)
+			return;
+	}
+}
+
 /* Adds the parent, and the child of this name when there is one. */
 static struct node *
 add_child(struct footprint *f, const struct tree *t, uint64_t parent, struct bytes name)
@@ -108,6 +121,9 @@ add_nodes(struct footprint *f, const struct tree *t, uint64_t session, const str
 	case OP_expire:
 		if (ttl_is_over(t, &op->expire))
 			add_deletion(f, node_find(t, node));
+		return;
+	case OP_transaction:
+		transaction_footprint(t, session, &op->transaction, f);
 		return;
 	case OP_end_session:
 		f->everything = true;
@@ -262,19 +278,6 @@ is_of_rights(const struct node *n)
 
 /* ---- the end of a session ---- */
 
-/* Ephemeral directories above the node go with their last child: which one is the last is not
- * known while several are about to be deleted. */
-static void
-add_with_directories(struct footprint *f, const struct node *n)
-{
-	footprint_add(f, n->number);
-	for (n = n->parent; n != NULL; n = n->parent) {
-		footprint_add(f, n->number);
-		if (!n->ephemeral)
-			return;
-	}
-}
-
 static bool
 has_others(const struct node *n, const struct session *s)
 {
@@ -294,11 +297,11 @@ add_part(struct footprint *f, const struct tree *t, const struct session *s)
 
 	for (; o != NULL && n < t->sessions.ended_most && f->n < LIMIT_KEYS / 2; n++) {
 		if (!has_others(o->node, s))
-			add_with_directories(f, o->node);
+			footprint_add_with_directories(f, o->node);
 		o = RB_NEXT(session_openers, NULL, o);
 	}
 	for (; directory != NULL && n < t->sessions.ended_most && f->n < LIMIT_KEYS / 2; n++) {
-		add_with_directories(f, directory);
+		footprint_add_with_directories(f, directory);
 		directory = RB_NEXT(session_directories, NULL, directory);
 	}
 	footprint_add_rights(f, t);
@@ -336,6 +339,8 @@ add_changes(const struct tree *t, const struct asker *a, const struct op *op, ui
 		add_part(f, t, ended);
 	else if (op->code == OP_purge_name)
 		acl_purge_changes(t, op->purge_name.name, f);
+	else if (op->code == OP_transaction)
+		transaction_changes(t, a->session, a->who, &op->transaction, f);
 	else if (n != NULL && node_passes(n, op)) {
 		footprint_add(f, n->number);
 		if (is_of_rights(n))

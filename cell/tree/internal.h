@@ -221,6 +221,7 @@ struct tree {
 	char *cell;
 	struct tree_position position;
 	struct tree_commands commands; /* of the entry that is applied; apply.c */
+	struct buffer done;            /* by the transaction that is applied; transaction.c */
 	struct epochs epochs;
 	struct tree_nodes nodes;
 	struct removed_names removed;
@@ -273,6 +274,19 @@ bool acl_allows_contents(const struct tree *t, const struct node *n, struct byte
 /* The file gets its next version, a heap block that is taken over. */
 void contents_replace(struct execution *x, struct node *n, struct bytes contents);
 
+/* ---- transaction.c ---- */
+
+/* Adds the nodes that the transaction touches or asks about, whatever it does. */
+void transaction_footprint(const struct tree *t, uint64_t session, const struct op_transaction *o,
+                           struct footprint *f);
+/* Adds the nodes that it would change. */
+void transaction_changes(const struct tree *t, uint64_t session, const struct subject *who,
+                         const struct op_transaction *o, struct footprint *f);
+/* The node was created in the transaction of the journal. */
+void journal_created(struct journal *j, struct node *n);
+/* The node was deleted in it: it is detached, and freed when nothing is undone any more. */
+void journal_deleted(struct journal *j, struct node *n);
+
 /* ---- acl.c: a removed name ---- */
 
 /* Adds what purge_name changes. */
@@ -295,6 +309,8 @@ enum rc children_list(const struct tree *t, const struct node *n, const struct o
 
 /* Adds the key of all rights, if keys of /acl or of a file in it are there. */
 void footprint_add_rights(struct footprint *f, const struct tree *t);
+/* Adds the keys that the deletion of the node may change in whatever order others are deleted. */
+void footprint_add_with_directories(struct footprint *f, const struct node *n);
 /* True if the command that is executed, which is permitted, changes only what it has declared to
  * change. */
 bool changes_are_declared(const struct execution *x);
@@ -327,5 +343,7 @@ bool lock_keeps_node(const struct tree *t, const struct node *n, uint64_t sessio
 /* Deletes a childless node with its lock and openers, and the ephemeral directories above it whose
  * last child is deleted with it. */
 void delete_node(struct execution *x, struct node *n);
+/* Frees the deleted node, which is detached, with all that it has. */
+void end_deleted(struct tree *t, struct node *n);
 
 #endif

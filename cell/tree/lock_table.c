@@ -135,8 +135,7 @@ holder_set_delay(struct holder *h, int64_t seconds)
 	h->delay_s = seconds;
 }
 
-/* Takes the holder out; a lock that then is free, without a delay, is freed, too. */
-static void
+void
 holder_remove(struct tree *t, struct holder *h)
 {
 	struct lock *l = h->lock;
@@ -449,15 +448,14 @@ lock_skip_fences(struct tree *t, uint64_t fences)
 }
 
 void
-lock_end_node(struct execution *x, struct node *n)
+lock_end_node(struct tree *t, struct node *n)
 {
 	if (n->lock != NULL)
-		lock_delay_set(x->tree, n->lock, (struct lock_delay){0});
+		lock_delay_set(t, n->lock, (struct lock_delay){0});
 	while (n->lock != NULL && n->lock->holders_n > 0)
-		holder_remove(x->tree, TAILQ_FIRST(&n->lock->in_order));
+		holder_remove(t, TAILQ_FIRST(&n->lock->in_order));
 	if (n->lock != NULL)
-		lock_settle(x->tree, n->lock);
-	apply_note(x, TREE_LOCK_GONE, n->number);
+		lock_settle(t, n->lock);
 }
 
 void

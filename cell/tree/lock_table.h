@@ -114,8 +114,10 @@ struct lock *lock_of(struct tree *t, struct node *n);
 void lock_settle(struct tree *t, struct lock *l);
 /* The mode in which the lock (NULL: a free one) is held: LOCK_NONE when it is free or delayed. */
 enum lock_mode lock_mode_of(const struct lock *l);
-/* The node is about to be deleted: no holders, no delay. */
-void lock_end_node(struct execution *x, struct node *n);
+/* Takes the holder out; a lock that then is free, without a delay, is freed, too. */
+void holder_remove(struct tree *t, struct holder *h);
+/* The node is deleted: no holders, no delay. */
+void lock_end_node(struct tree *t, struct node *n);
 /* The session has ended: its locks are freed, after their delay if it expired, up to as many pieces
  * in all as this command may take away. */
 void lock_end_session(struct execution *x, struct session *s, size_t most);

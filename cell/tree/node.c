@@ -52,6 +52,29 @@ node_link(struct tree *t, struct node *n)
 	return true;
 }
 
+void
+node_attach(struct tree *t, struct node *n)
+{
+	must(node_link(t, n));
+	if (n->parent != NULL) {
+		must(RB_INSERT(children, &n->parent->children, n) == NULL);
+		n->parent->children_n++;
+	}
+	dirty_node(t, n);
+}
+
+void
+node_detach(struct tree *t, struct node *n)
+{
+	must(n->children_n == 0 && n->parent != NULL);
+	RB_REMOVE(children, &n->parent->children, n);
+	n->parent->children_n--;
+	RB_REMOVE(nodes, &t->nodes.by_number, n);
+	ttl_unlink(t, n);
+	t->nodes.n--;
+	t->nodes.bytes -= QUOTA_NODE_BYTES + n->contents.len;
+}
+
 struct node *
 node_add(struct tree *t, struct node *parent, struct bytes name, enum node_kind kind,
          int64_t stamp_ns)
@@ -66,16 +89,13 @@ node_add(struct tree *t, struct node *parent, struct bytes name, enum node_kind 
 	n->acl_generation = 1;
 	n->checksum = kind == NODE_FILE ? checksum(n->contents) : 0;
 	n->lock_delay_s = -1;
-	must(node_link(t, n));
 	if (parent != NULL) {
 		n->parent = parent;
 		n->parent_number = parent->number;
-		must(RB_INSERT(children, &parent->children, n) == NULL);
-		parent->children_n++;
 		if (parent->creator != NULL)
 			creator_clear(t, parent);
 	}
-	dirty_node(t, n);
+	node_attach(t, n);
 	return n;
 }
 
@@ -110,16 +130,9 @@ nodes_free(struct tree *t)
 void
 node_remove(struct tree *t, struct node *n)
 {
-	must(n->children_n == 0 && n->lock == NULL && RB_EMPTY(&n->openers));
-	must(n->parent != NULL && n->creator == NULL);
+	must(n->lock == NULL && RB_EMPTY(&n->openers) && n->creator == NULL);
 	removed_add(t, n);
 	removed_forget_directory(n);
-	RB_REMOVE(children, &n->parent->children, n);
-	n->parent->children_n--;
-	RB_REMOVE(nodes, &t->nodes.by_number, n);
-	ttl_unlink(t, n);
-	t->nodes.n--;
-	t->nodes.bytes -= QUOTA_NODE_BYTES + n->contents.len;
 	dirty_node_gone(t, n->number);
 	node_free(n);
 }
@@ -162,6 +175,38 @@ node_set_contents(struct tree *t, struct node *n, struct bytes contents, int64_t
 	n->checksum = checksum(contents);
 	n->content_generation++;
 	node_changed(t, n, stamp_ns);
+}
+
+/* Children, openers and holders have been put back by then, each by its own undo. */
+void
+node_put_back(struct tree *t, struct node *n, struct node *former)
+{
+	t->nodes.bytes += former->contents.len;
+	t->nodes.bytes -= n->contents.len;
+	acl_forget_lines(n);
+	ttl_unlink(t, n);
+	n->ttl_s = former->ttl_s;
+	n->ttl_began = former->ttl_began;
+	ttl_link(t, n);
+	free((void *)n->contents.data);
+	n->contents = former->contents;
+	for (int a = 0; a < ACL_NAMES; a++) {
+		free((void *)n->acl[a].data);
+		n->acl[a] = former->acl[a];
+	}
+	n->mtime_ns = former->mtime_ns;
+	n->ctime_ns = former->ctime_ns;
+	n->content_generation = former->content_generation;
+	n->lock_generation = former->lock_generation;
+	n->acl_generation = former->acl_generation;
+	n->checksum = former->checksum;
+	n->lock_delay_s = former->lock_delay_s;
+	n->lock_slots = former->lock_slots;
+	n->freed_epoch = former->freed_epoch;
+	n->kept_epoch = former->kept_epoch;
+	if (former->creator != NULL && n->creator == NULL)
+		creator_set(t, n, former->creator);
+	dirty_node(t, n);
 }
 
 void

@@ -122,7 +122,11 @@ struct node *node_add(struct tree *t, struct node *parent, struct bytes name, en
                       int64_t stamp_ns);
 /* Puts a node whose number, name and parent are set into the tree; false if the number is taken. */
 bool node_link(struct tree *t, struct node *n);
-/* Takes a childless node out and frees it; its lock and openers are gone already. */
+/* Takes a childless node out of the table and of its directory; it keeps its lock and openers. */
+void node_detach(struct tree *t, struct node *n);
+/* Puts it back there. */
+void node_attach(struct tree *t, struct node *n);
+/* Frees a detached node, and remembers its name; its lock and openers are gone already. */
 void node_remove(struct tree *t, struct node *n);
 /* Frees the node and its texts. */
 void node_free(struct node *n);
@@ -138,6 +142,9 @@ int64_t node_later(int64_t before_ns, int64_t stamp_ns);
 void node_changed(struct tree *t, struct node *n, int64_t stamp_ns);
 /* Takes `contents` (a heap block) over as the next content generation. */
 void node_set_contents(struct tree *t, struct node *n, struct bytes contents, int64_t stamp_ns);
+/* The node is again as its copy `former`, whose texts it takes over, in all that the copy says of
+ * it alone: other nodes, openers and the lock are not looked at. */
+void node_put_back(struct tree *t, struct node *n, struct node *former);
 /* The attributes of the node, with the subject's rights, as far as these allow; their texts are
  * views. */
 void node_attr(const struct tree *t, const struct node *n, const struct subject *who,

@@ -4,6 +4,16 @@
 
 #include "cell/tree/internal.h"
 
+static struct node *
+add(struct execution *x, struct node *parent, struct bytes name, enum node_kind kind)
+{
+	struct node *n = node_add(x->tree, parent, name, kind, x->stamp_ns);
+
+	if (x->journal != NULL)
+		journal_created(x->journal, n);
+	return n;
+}
+
 /* A session that opens an ephemeral file by creating it again is an opener like its creator. */
 static enum rc
 found(struct execution *x, const struct op_create *o, struct node *n, struct result_created *r)
@@ -45,7 +55,7 @@ apply_create(struct execution *x, const struct op_create *o, struct result_creat
 	if (!quota_allows_node(x->tree))
 		return RC_NOSPC;
 
-	n = node_add(x->tree, parent, o->name, o->kind, x->stamp_ns);
+	n = add(x, parent, o->name, o->kind);
 	for (int i = 0; i < ACL_NAMES; i++)
 		node_set_acl(n, i, parent->acl[i]);
 	if (o->ephemeral) {
@@ -242,7 +252,7 @@ apply_rename(struct execution *x, const struct op_rename *o, struct result_renam
 			 * against it: the source is deleted. */
 			struct node *source = e.source, *n;
 
-			n = node_add(x->tree, e.parent, o->new_name, NODE_FILE, x->stamp_ns);
+			n = add(x, e.parent, o->new_name, NODE_FILE);
 			n->mtime_ns = source->mtime_ns;
 			n->ctime_ns = source->ctime_ns;
 			for (int i = 0; i < ACL_NAMES; i++)
@@ -274,20 +284,32 @@ apply_rename(struct execution *x, const struct op_rename *o, struct result_renam
  * A delete removes a file or an empty directory, and ephemeral directories that are empty then. */
 
 void
+end_deleted(struct tree *t, struct node *n)
+{
+	struct opener *o;
+
+	lock_end_node(t, n);
+	while ((o = RB_MIN(node_openers, &n->openers)) != NULL)
+		opener_remove(t, o);
+	if (n->creator != NULL)
+		creator_clear(t, n);
+	node_remove(t, n);
+}
+
+void
 delete_node(struct execution *x, struct node *n)
 {
 	do {
 		struct node *parent = n->parent;
-		struct opener *o;
 
 		x->ended += 1 + (n->lock == NULL ? 0 : n->lock->holders_n);
-		lock_end_node(x, n);
-		while ((o = RB_MIN(node_openers, &n->openers)) != NULL)
-			opener_remove(x->tree, o);
-		if (n->creator != NULL)
-			creator_clear(x->tree, n);
+		apply_note(x, TREE_LOCK_GONE, n->number);
 		apply_note_node(x, TREE_NODE_DELETED, n);
-		node_remove(x->tree, n);
+		node_detach(x->tree, n);
+		if (x->journal != NULL)
+			journal_deleted(x->journal, n);
+		else
+			end_deleted(x->tree, n);
 		n = parent;
 	} while (n->ephemeral && n->children_n == 0);
 }

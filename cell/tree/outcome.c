@@ -25,11 +25,17 @@ apply_note_node(struct execution *x, enum tree_note_kind kind, const struct node
 }
 
 void
+outcome_cut_notes(struct tree_outcome *out, size_t n)
+{
+	while (out->notes_n > n)
+		free((void *)out->notes[--out->notes_n].name.data);
+}
+
+void
 outcome_clear(struct tree_outcome *out)
 {
-	for (size_t i = 0; i < out->notes_n; i++)
-		free((void *)out->notes[i].name.data);
-	out->notes_n = out->answers_n = 0;
+	outcome_cut_notes(out, 0);
+	out->answers_n = 0;
 	out->results.limit = LIMIT_FRAME;
 	buffer_reset(&out->results);
 }

@@ -29,6 +29,7 @@ tree_free(struct tree *t)
 	principal_table_free(t);
 	dirty_rows_forget(t);
 	free(t->commands.list);
+	buffer_free(&t->done);
 	row_list_free(&t->loading.rows);
 	free(t->cell);
 	free(t);

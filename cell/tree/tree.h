@@ -187,6 +187,14 @@ holder, and
  *   generation and fence), or its lock is freed; else nothing. Always RC_OK. A holder that was
  *   exclusive, and shares the lock with others by now, stays shared; if others have come and gone
  *   the generation and the fence are new.
+ * - transaction: conditions, then operations, then perhaps `else` and others; another form, a
+ *   path that is none, an operation that is not allowed: RC_INVAL. More than LIMIT_TRANSACTION
+ *   operations or conditions, or LIMIT_TOUCHED nodes: RC_FULL; contents of more than LIMIT_CONTENTS
+ *   in all: RC_FBIG. The conditions are looked at in order, then the operations of one part are
+ *   executed in order, each by its own rules and rights, and sees what those before it have done.
+ *   When one is refused nothing has happened, and the answer (RC_OK) names it. A create is
+ *   exclusive and permanent; a rename of or onto an ephemeral file is RC_BUSY; an acquire takes a
+ *   free lock exclusively, or is RC_BUSY_LOCK. Rights of a handle do not count.
  * - end_session: a command that names the session's nonce may end it (a wrong one: RC_PERM), a
  *   session may end itself, the master any; an expiry that the master decides (session 0 in the
  *   command, no nonce) names its epoch, which must be the current one, else RC_OLD_EPOCH. From

@@ -337,6 +337,15 @@ wire_op_node(const struct op *op)
 	return node == 0 ? 0 : *(const uint64_t *)(const void *)((const uint8_t *)op + node);
 }
 
+void
+wire_op_set_node(struct op *op, uint64_t node)
+{
+	const size_t at = wire_op(op->code)->node;
+
+	must(at != 0);
+	*(uint64_t *)(void *)((uint8_t *)op + at) = node;
+}
+
 /* ---- results ---- */
 
 void
@@ -437,6 +446,8 @@ ELEMENT(principal_row)
 ELEMENT(acl_file)
 ELEMENT(limit_row)
 ELEMENT(node_key)
+ELEMENT(step)
+ELEMENT(step_done)
 ELEMENT(watch)
 ELEMENT(watch_state)
 ELEMENT(watch_event)

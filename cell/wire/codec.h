@@ -48,6 +48,8 @@ enum result_kind wire_answer_kind(enum op_code code, enum rc rc);
 /* The node of an operation, for ordering and lock queues (rename, delete and create: the parent
  * directory); 0: none. */
 uint64_t wire_op_node(const struct op *op);
+/* Makes it the node of the operation, which has one. */
+void wire_op_set_node(struct op *op, uint64_t node);
 /* The attributes in a result with which a file may be opened; NULL: it has none. */
 const struct attr *wire_result_attr(const struct result *r);
 
@@ -89,6 +91,8 @@ WIRE_ELEMENT(principal_row)
 WIRE_ELEMENT(acl_file)
 WIRE_ELEMENT(limit_row)
 WIRE_ELEMENT(node_key)
+WIRE_ELEMENT(step)
+WIRE_ELEMENT(step_done)
 WIRE_ELEMENT(watch)
 WIRE_ELEMENT(watch_state)
 WIRE_ELEMENT(watch_event)

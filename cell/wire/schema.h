@@ -114,6 +114,23 @@ enum { WIRE_MINOR = 0 };
 	F(u32, pid, 0)                                                                            \
 	F(ticket, ticket, 0)   /* presented again after a reconnect; else zeros */
 
+/* A line of a transaction. An operation names its nodes by their paths from the root, as they lead
+ * when its turn comes: its own numbers and names of nodes are empty. */
+#define WIRE_step(F)                                                                          \
+	F(u8, kind, 0)               /* enum step_kind */                                         \
+	F(text, path, LIMIT_PATH)                                                                 \
+	F(text, new_path, LIMIT_PATH) /* of a rename */                                           \
+	F(u64, generation, 0)        /* STEP_GENERATION: of the contents */                       \
+	F(guard, guard, 0)           /* STEP_HELD: of the node at the path */                     \
+	F(op, op, LIMIT_CONTENTS + 1024) /* STEP_DO */
+
+/* The node of an operation of a transaction, after it. */
+#define WIRE_step_done(F)                                                                     \
+	F(u32, step, 0)              /* its place among the steps, from 1 on */                   \
+	F(u64, node, 0)                                                                           \
+	F(u64, generation, 0)        /* of its contents; of its lock, if that was acquired */     \
+	F(u64, fence, 0)             /* likewise */
+
 #define WIRE_ballot(F) F(u64, round, 0) F(u8, replica, 0)
 #define WIRE_log_entry(F)                                                                     \
 	F(u64, slot, 0)                                                                           \
@@ -189,6 +206,7 @@ enum { WIRE_MINOR = 0 };
 
 #define WIRE_PARTS(S)                                                                         \
 	S(attr) S(child) S(ticket) S(lock_holder) S(lock_waiter) S(guard) S(command) S(acquire)    \
+	S(step) S(step_done)                                                                      \
 	S(ballot) S(log_entry) S(slot_header) S(member) S(mark) S(progress) S(peer_link)          \
 	S(session_row) S(lock_row) S(setting_value) S(setting_row) S(limit_row) S(node_key)       \
 	S(watch) S(watch_state) S(watch_event) S(principal_row) S(acl_file)
@@ -251,6 +269,7 @@ enum { WIRE_MINOR = 0 };
 	F(u64, node, 0) F(u64, owner, 0) F(u64, acquisition, 0)
 #define WIRE_op_cancel(F) /* removes a waiter; undoes a grant: back to the mode before */      \
 	F(u64, node, 0) F(u64, owner, 0) F(u64, acquisition, 0)
+#define WIRE_op_transaction(F) F(list, steps, step)
 #define WIRE_op_end_session(F)                                                                \
 	F(u64, session, 0)                                                                        \
 	F(u8, cause, 0)              /* enum session_end */                                       \
@@ -337,6 +356,7 @@ enum { WIRE_MINOR = 0 };
 	M(46, end_session, COMMAND, COMMAND, none, none)                                      \
 	M(47, set_lock_slots, COMMAND, COMMAND, attr, node)                                   \
 	M(48, set_ttl, COMMAND, COMMAND, attr, node)                                          \
+	M(49, transaction, COMMAND, COMMAND, transaction, none)                               \
 	M(64, begin_epoch, MASTER, COMMAND, none, none)                                       \
 	M(65, create_session, MASTER, COMMAND, session, none)                                 \
 	M(66, grant, MASTER, COMMAND, acquired, acquire)                                      \
@@ -412,9 +432,18 @@ enum { WIRE_MINOR = 0 };
 	F(u64, node, 0) F(u8, right, 0) /* enum right */                                          \
 	F(text, acl, LIMIT_NAME) /* the node's ACL, which does not give it */
 
+#define WIRE_result_transaction(F)                                                            \
+	F(u8, part, 0)       /* enum transaction_part: all of it was done, and nothing else */    \
+	F(u32, condition, 0) /* the first one that did not hold, as a step; 0: all did */         \
+	F(u32, failed, 0)    /* the operation because of which nothing was done; 0: none */       \
+	F(u8, rc, 0)         /* its code; of RC_ACCES, as in `refused`: */                        \
+	F(u64, node, 0) F(u8, right, 0) F(text, acl, LIMIT_NAME)                                  \
+	F(list, done, step_done)
+
 #define WIRE_RESULTS(R)                                                                       \
 	R(none) R(attr) R(created) R(contents) R(listing) R(lock) R(sequencer) R(usage)           \
-	R(renamed) R(deleted) R(acquired) R(session) R(queue) R(checked) R(refused)
+	R(renamed) R(deleted) R(acquired) R(session) R(queue) R(checked) R(refused) \
+	R(transaction)
 
 /* ---- the payload of one log entry: commands applied together, or none of them ---- */
 

@@ -5,6 +5,8 @@ enum {
 	LIST_MAX_child = LIMIT_LISTING,
 	LIST_MAX_lock_holder = LIMIT_HOLDERS,
 	LIST_MAX_lock_waiter = LIMIT_WAITERS,
+	LIST_MAX_step = LIMIT_STEPS,
+	LIST_MAX_step_done = LIMIT_TRANSACTION,
 	LIST_MAX_command = LIMIT_ENTRY_COMMANDS,
 	LIST_MAX_log_entry = LIMIT_FRAME, /* limited by the frame alone */
 	LIST_MAX_slot_header = LIMIT_FRAME,

@@ -56,6 +56,15 @@ enum operation {
 	OPERATION_ROTATE_KEY = 9,
 	OPERATION_BACKED_UP = 10, /* a backup was made and verified */
 };
+/* The lines of a transaction. */
+enum step_kind {
+	STEP_GENERATION = 1, /* a condition: the file at the path has contents of this generation */
+	STEP_ABSENT = 2,     /* a condition: there is nothing at the path */
+	STEP_HELD = 3,       /* a condition: the acquisition of the lock at the path is held */
+	STEP_DO = 4,
+	STEP_ELSE = 5, /* before the operations that are done if a condition does not hold */
+};
+enum transaction_part { PART_NONE = 0, PART_FIRST = 1, PART_ELSE = 2 };
 enum session_end { SESSION_CLOSED = 1, SESSION_EXPIRED = 2, SESSION_DESTROYED = 3 };
 
 /* The events that a session may be told of (Chubby, section 2.5). Those of a node are made by the

@@ -18,7 +18,7 @@
 #include "tests/unit/net_fixture.h"
 
 /* What the replica answers, one after the other; the last one again and again. */
-enum step {
+enum stage {
 	PART,    /* what was asked for, as it is */
 	BUSY,    /* being made */
 	OLD,     /* a part of an older copy */
@@ -40,7 +40,7 @@ struct replica {
 	pthread_t thread, asker;
 	struct noise_pair pair;
 	struct cell_file_replica known; /* as the asker knows it */
-	enum step script[STEPS_MAX];
+	enum stage script[STEPS_MAX];
 	int steps, at;
 	int asked, anew; /* questions; for a new copy */
 	uint8_t data[SIZE];
@@ -70,7 +70,7 @@ refuse(struct replica *r, uint64_t conn, enum rc rc)
 }
 
 static void
-send_part(struct replica *r, uint64_t conn, enum step step, uint64_t offset)
+send_part(struct replica *r, uint64_t conn, enum stage step, uint64_t offset)
 {
 	const uint64_t left = SIZE - offset;
 	const struct bytes data = {r->data + offset, left < LIMIT_PART ? left : LIMIT_PART};
@@ -87,7 +87,7 @@ send_part(struct replica *r, uint64_t conn, enum step step, uint64_t offset)
 }
 
 static void
-answer(struct replica *r, uint64_t conn, enum step step, uint64_t offset)
+answer(struct replica *r, uint64_t conn, enum stage step, uint64_t offset)
 {
 	static const uint8_t rubbish[] = {2, 0, 0, 0, 255, 255};
 
@@ -176,7 +176,7 @@ run_replica(void *user)
 }
 
 static void
-start_replica(struct replica *r, const enum step *script, int steps)
+start_replica(struct replica *r, const enum stage *script, int steps)
 {
 	struct transport_config config =
 	    {.own = &r->pair,
@@ -227,12 +227,12 @@ fetch_into(int fd)
 }
 
 static enum fetch_end
-fetch_by(const enum step *script, int steps)
+fetch_by(const enum stage *script, int steps)
 {
 	enum fetch_end end;
 
 	start_replica(&replicas[0], script, steps);
-	start_replica(&replicas[1], (const enum step[]){PART}, 1);
+	start_replica(&replicas[1], (const enum stage[]){PART}, 1);
 	end = fetch_into(memfd_create("copy", MFD_CLOEXEC));
 	stop_replica(&replicas[0]);
 	stop_replica(&replicas[1]);
@@ -240,9 +240,9 @@ fetch_by(const enum step *script, int steps)
 }
 
 /* The first replica answers by this script, the second one has the whole. */
-#define FETCH(...)                                 \
-	fetch_by((const enum step[]){__VA_ARGS__}, \
-	         sizeof((const enum step[]){__VA_ARGS__}) / sizeof(enum step))
+#define FETCH(...)                                  \
+	fetch_by((const enum stage[]){__VA_ARGS__}, \
+	         sizeof((const enum stage[]){__VA_ARGS__}) / sizeof(enum stage))
 
 static void
 assert_whole(void)
@@ -279,7 +279,7 @@ TEST(test_waits_and_begins_anew)
 TEST(test_from_the_next_replica)
 {
 	static const struct {
-		enum step step;
+		enum stage step;
 		const char *why;
 	} bad[] = {
 	    {DAMAGED, "a part of the copy was damaged on the way"},
@@ -308,7 +308,7 @@ TEST(test_no_other_would_help)
 TEST(test_nobody_there)
 {
 	for (int i = 0; i < 2; i++) {
-		start_replica(&replicas[i], (const enum step[]){PART}, 1);
+		start_replica(&replicas[i], (const enum stage[]){PART}, 1);
 		stop_replica(&replicas[i]);
 	}
 	assert_int_equal(fetch_into(memfd_create("copy", MFD_CLOEXEC)), FETCH_FAILED);
@@ -319,8 +319,8 @@ TEST(test_nobody_there)
 /* The own disk is full: no other replica could help. */
 TEST(test_no_room_here)
 {
-	start_replica(&replicas[0], (const enum step[]){PART}, 1);
-	start_replica(&replicas[1], (const enum step[]){PART}, 1);
+	start_replica(&replicas[0], (const enum stage[]){PART}, 1);
+	start_replica(&replicas[1], (const enum stage[]){PART}, 1);
 	assert_int_equal(fetch_into(open("/dev/full", O_WRONLY | O_CLOEXEC)), FETCH_FAILED);
 	stop_replica(&replicas[0]);
 	stop_replica(&replicas[1]);

@@ -440,6 +440,103 @@ random_master_op(struct rng *r, const struct tree *t)
 	}
 }
 
+/* ---- transactions ---- */
+
+enum { PATHS = 12 };
+
+static struct bytes
+random_path(struct rng *r)
+{
+	static const char *const paths[PATHS] = {"/a",     "/b",     "/c",         "/dir",
+	                                         "/dir/a", "/dir/b", "/dir/dir",   "/dir/dir/a",
+	                                         "/b/a",   "/acl",   "/acl/admin", "/"};
+
+	return bytes_of(paths[rng_below(r, rng_chance(r, 900) ? PATHS - 3 : PATHS)]);
+}
+
+static struct op
+random_step_op(struct rng *r, const struct tree *t)
+{
+	struct op op;
+
+	switch (rng_below(r, 8)) {
+	case 0:
+	case 1:
+		op = random_create(r, t);
+		op.create = (struct op_create){.kind = op.create.kind};
+		return op;
+	case 2:
+		return (struct op){.code = OP_delete};
+	case 3:
+		return (struct op){.code = OP_rename, .rename = {.no_replace = rng_chance(r, 200)}};
+	case 4:
+		return (struct op){.code = OP_set_acl,
+		                   .set_acl = {.which = (uint8_t)rng_below(r, 3),
+		                               .name = bytes_of("everyone")}};
+	case 5:
+		op = (struct op){.code = OP_acquire, .acquire.acquire = random_acquire(r, t)};
+		op.acquire.acquire.mode = LOCK_EXCLUSIVE;
+		op.acquire.acquire.wait = rng_chance(r, 10);
+		return op;
+	case 6:
+		if (rng_chance(r, 300))
+			return (struct op){.code = OP_set_ttl,
+			                   .set_ttl = {.seconds = (uint32_t)rng_below(r, 3)}};
+		/* fall through */
+	default:
+		op = random_contents_op(r, t);
+		if (op.code == OP_set_contents)
+			op.set_contents.guarded = rng_chance(r, 100);
+		return op;
+	}
+}
+
+static struct step
+random_condition(struct rng *r, const struct tree *t)
+{
+	return (struct step){.kind = (uint8_t)(STEP_GENERATION + rng_below(r, 3)),
+	                     .generation = 1 + rng_below(r, 3),
+	                     .guard = {.node = random_node(r, t, 1),
+	                               .lock_generation = 1,
+	                               .mode = LOCK_EXCLUSIVE,
+	                               .fence = tree_applied(t)}};
+}
+
+/* Valid until the next call. */
+struct op
+random_transaction(struct rng *r, const struct tree *t)
+{
+	static struct buffer steps = BUFFER(LIMIT_ENTRY);
+	struct buffer encoded = BUFFER(LIMIT_ENTRY);
+	struct op op = {.code = OP_transaction}, one;
+	const uint64_t conditions = rng_below(r, 2), operations = 1 + rng_below(r, 6);
+	const uint64_t others = rng_below(r, 2 * operations);
+
+	buffer_reset(&steps);
+	for (uint64_t i = 0; i < conditions + operations; i++) {
+		struct step s = {.kind = STEP_DO};
+
+		if (i == conditions + others)
+			s.kind = STEP_ELSE;
+		else if (i < conditions || rng_chance(r, 2))
+			s = random_condition(r, t);
+		s.path = random_path(r);
+		if (s.kind == STEP_DO) {
+			buffer_reset(&encoded);
+			one = random_step_op(r, t);
+			if (one.code == OP_rename)
+				s.new_path = random_path(r);
+			wire_put_op(&encoded, &one);
+			s.op = buffer_view(&encoded);
+		}
+		wire_put_step(&steps, &s);
+	}
+	op.transaction.steps =
+	    (struct wire_list){buffer_view(&steps), (uint32_t)(conditions + operations)};
+	buffer_free(&encoded);
+	return op;
+}
+
 static struct op
 random_session_op(struct rng *r, const struct tree *t)
 {
@@ -516,6 +613,8 @@ put_entry(struct rng *r, const struct tree *t, bool declaring, struct buffer *pa
 		struct op op = of_master ? random_master_op(r, t) : random_session_op(r, t);
 		struct command c = random_command(r, t, of_master);
 
+		if (declaring && !of_master && rng_chance(r, 120))
+			op = random_transaction(r, t);
 		buffer_reset(&encoded);
 		wire_put_op(&encoded, &op);
 		c.op = buffer_view(&encoded);

@@ -9,6 +9,8 @@
 void random_entry(struct rng *rng, const struct tree *t, struct buffer *payload);
 /* The same, of commands most of which declare what they change. */
 void random_declaring_entry(struct rng *rng, const struct tree *t, struct buffer *payload);
+/* A transaction; valid until the next call. */
+struct op random_transaction(struct rng *r, const struct tree *t);
 void random_read(struct rng *rng, const struct tree *t, struct op *op);
 /* A live session, or 0 or a dead one now and then. */
 uint64_t random_session(struct rng *rng, const struct tree *t);

@@ -1,0 +1,279 @@
+/* Transactions: all of the operations of one part, or none. */
+#include "tests/unit/row_store.h"
+#include "tests/unit/tree_fixture.h"
+#include "tests/unit/tree_random.h"
+
+enum { SEEDS = 80, ROUNDS = 600 };
+
+/* The steps of a transaction. */
+struct draft {
+	struct buffer steps;
+	uint32_t n;
+};
+
+static struct draft
+draft(void)
+{
+	return (struct draft){.steps = BUFFER(LIMIT_ENTRY)};
+}
+
+static void
+put_step(struct draft *d, struct step s, const char *path)
+{
+	s.path = bytes_of(path);
+	wire_put_step(&d->steps, &s);
+	assert_false(d->steps.failed);
+	d->n++;
+}
+
+static void
+put_op(struct draft *d, const char *path, const char *new_path, const struct op *op)
+{
+	struct buffer encoded = BUFFER(LIMIT_ENTRY);
+	struct step s = {.kind = STEP_DO, .new_path = bytes_of(new_path)};
+
+	wire_put_op(&encoded, op);
+	s.op = buffer_view(&encoded);
+	put_step(d, s, path);
+	buffer_free(&encoded);
+}
+
+static void
+put_create(struct draft *d, const char *path, enum node_kind kind)
+{
+	put_op(d, path, "", OP(create, .kind = kind));
+}
+
+static void
+put_set(struct draft *d, const char *path, const char *contents)
+{
+	put_op(d, path, "", OP(set_contents, .contents = bytes_of(contents)));
+}
+
+static enum rc
+commit(struct fixture *f, uint64_t session, struct draft *d)
+{
+	struct op op = {.code = OP_transaction, .transaction = {{buffer_view(&d->steps), d->n}}};
+	const enum rc rc = run(f, session, &op);
+
+	buffer_free(&d->steps);
+	return rc;
+}
+
+static void
+assert_refused(struct fixture *f, struct draft *d, uint32_t step, enum rc rc)
+{
+	assert_int_equal(commit(f, READER, d), RC_OK);
+	assert_int_equal(f->answer.transaction.part, PART_NONE);
+	assert_int_equal(f->answer.transaction.failed, step);
+	assert_int_equal(f->answer.transaction.rc, rc);
+	assert_int_equal(f->out.notes_n, 0);
+}
+
+TREE_TEST(test_operations_see_those_before_them)
+{
+	struct fixture *f = *state;
+	struct draft d = draft();
+	struct step_done done;
+	struct cursor at;
+
+	put_create(&d, "/d", NODE_DIRECTORY);
+	put_create(&d, "/d/f", NODE_FILE);
+	put_set(&d, "/d/f", "one");
+	put_op(&d, "/d/f", "", OP(append, .data = bytes_of(" two")));
+	put_op(&d, "/d/f", "/d/g", OP(rename));
+	put_create(&d, "/d/f", NODE_FILE);
+	assert_int_equal(commit(f, READER, &d), RC_OK);
+	assert_int_equal(f->answer.transaction.part, PART_FIRST);
+	assert_int_equal(f->answer.transaction.done.count, 6);
+	at = cursor_of(f->answer.transaction.done.packed);
+	for (int i = 0; i < 4; i++)
+		assert_true(wire_next_step_done(&at, &done));
+	assert_int_equal(done.step, 4);
+	assert_int_equal(done.generation, 3);
+	assert_contents(f, lookup(f, lookup(f, NODE_ROOT, "d"), "g"), "one two");
+	assert_contents(f, lookup(f, lookup(f, NODE_ROOT, "d"), "f"), "");
+	assert_int_equal(notes_of(f, TREE_NODE_CREATED), 4);
+}
+
+TREE_TEST(test_one_refusal_undoes_all)
+{
+	struct fixture *f = *state;
+	const uint64_t dir = new_directory(f, NODE_ROOT, "d"), a = new_file(f, dir, "a");
+	struct draft d = draft();
+	struct attr before;
+
+	assert_int_equal(write_file(f, a, "kept"), RC_OK);
+	before = attr_of(f, a);
+	put_set(&d, "/d/a", "lost");
+	put_create(&d, "/n", NODE_FILE);
+	put_op(&d, "/n", "", OP(acquire, .acquire = {.owner = 1, .mode = LOCK_EXCLUSIVE}));
+	put_op(&d, "/d/a", "/d/b", OP(rename));
+	put_op(&d, "/d/b", "", OP(delete));
+	put_op(&d, "/d", "", OP(delete));
+	put_set(&d, "/nowhere", "x");
+	assert_refused(f, &d, 7, RC_NOENT);
+	assert_int_equal(lookup(f, dir, "a"), a);
+	assert_contents(f, a, "kept");
+	assert_int_equal(attr_of(f, a).mtime_ns, before.mtime_ns);
+	assert_int_equal(attr_of(f, a).content_generation, before.content_generation);
+	assert_int_equal(attr_of(f, a).ctime_ns, before.ctime_ns);
+	assert_int_equal(lookup(f, NODE_ROOT, "n"), 0);
+}
+
+TREE_TEST(test_conditions_choose_the_part)
+{
+	struct fixture *f = *state;
+	const uint64_t a = new_file(f, NODE_ROOT, "a");
+	struct draft d = draft();
+
+	put_step(&d, (struct step){.kind = STEP_ABSENT}, "/b/c");
+	put_step(&d, (struct step){.kind = STEP_GENERATION, .generation = 1}, "/a");
+	assert_int_equal(commit(f, READER, &d), RC_OK);
+	assert_int_equal(f->answer.transaction.part, PART_FIRST);
+	assert_int_equal(f->answer.transaction.condition, 0);
+	d = draft();
+
+	put_step(&d, (struct step){.kind = STEP_GENERATION, .generation = 1}, "/a");
+	put_step(&d, (struct step){.kind = STEP_ABSENT}, "/a");
+	put_set(&d, "/a", "first");
+	put_step(&d, (struct step){.kind = STEP_ELSE}, "/");
+	put_set(&d, "/a", "else");
+	assert_int_equal(commit(f, READER, &d), RC_OK);
+	assert_int_equal(f->answer.transaction.part, PART_ELSE);
+	assert_int_equal(f->answer.transaction.condition, 2);
+	assert_contents(f, a, "else");
+}
+
+TREE_TEST(test_a_lock_that_is_taken)
+{
+	struct fixture *f = *state;
+	const uint64_t l = new_file(f, NODE_ROOT, "l");
+	struct draft d = draft();
+	struct result_transaction r;
+	struct step_done done;
+	struct cursor at;
+
+	put_op(&d, "/l", "",
+	       OP(acquire, .acquire = {.owner = 1,
+	                               .acquisition = 1,
+	                               .delay_s = -1,
+	                               .mode = LOCK_EXCLUSIVE}));
+	put_set(&d, "/l", "me");
+	assert_int_equal(commit(f, READER, &d), RC_OK);
+	r = f->answer.transaction;
+	at = cursor_of(r.done.packed);
+	assert_true(r.part == PART_FIRST && wire_next_step_done(&at, &done));
+	assert_int_equal(lock_of_node(f, l).state, LOCK_STATE_EXCLUSIVE);
+	assert_int_equal(done.generation, 1);
+
+	d = draft();
+	put_step(&d, (struct step){.kind = STEP_HELD, .guard = {l, 1, LOCK_EXCLUSIVE, done.fence}},
+	         "/l");
+	put_set(&d, "/l", "still me");
+	assert_int_equal(commit(f, READER, &d), RC_OK);
+	assert_int_equal(f->answer.transaction.part, PART_FIRST);
+
+	d = draft();
+	put_set(&d, "/l", "another");
+	put_op(&d, "/l", "",
+	       OP(acquire, .acquire = {.owner = 2, .acquisition = 2, .mode = LOCK_EXCLUSIVE}));
+	assert_refused(f, &d, 2, RC_BUSY_LOCK);
+	assert_contents(f, l, "still me");
+}
+
+TREE_TEST(test_each_operation_needs_its_right)
+{
+	struct fixture *f = *state;
+	struct draft d = draft();
+
+	add_principal(f, "eve", 9);
+	new_file(f, NODE_ROOT, "a");
+	put_set(&d, "/a", "x");
+	put_set(&d, "/acl/everyone", "");
+	assert_int_equal(commit(f, session_of(f, "e", "eve"), &d), RC_OK);
+	assert_int_equal(f->answer.transaction.failed, 2);
+	assert_int_equal(f->answer.transaction.rc, RC_ACCES);
+	assert_int_equal(f->answer.transaction.right, RIGHT_WRITE);
+	assert_true(bytes_equal(f->answer.transaction.acl, bytes_of("admin")));
+	assert_contents(f, lookup(f, NODE_ROOT, "a"), "");
+}
+
+TREE_TEST(test_forms_that_are_none)
+{
+	struct fixture *f = *state;
+	struct draft d = draft();
+
+	put_set(&d, "/a", "x");
+	put_step(&d, (struct step){.kind = STEP_ABSENT}, "/b");
+	assert_int_equal(commit(f, READER, &d), RC_INVAL);
+	d = draft();
+	put_set(&d, "a", "x");
+	assert_int_equal(commit(f, READER, &d), RC_INVAL);
+	d = draft();
+	put_op(&d, "/", "", OP(get_attr));
+	assert_int_equal(commit(f, READER, &d), RC_INVAL);
+	d = draft();
+	for (int i = 0; i <= LIMIT_TRANSACTION; i++)
+		put_set(&d, "/a", "x");
+	assert_int_equal(commit(f, READER, &d), RC_FULL);
+}
+
+/* Whatever a transaction has done before it was refused, all rows are as they were, but the
+ * counters in `meta`. */
+static void
+assert_nothing_done(const struct row_store *before, struct tree *t)
+{
+	struct row_store after;
+
+	row_store_copy(&after, before);
+	row_store_save(&after, t);
+	assert_int_equal(after.rows.n, before->rows.n);
+	for (size_t i = 0; i < after.rows.n; i++)
+		if (after.rows.rows[i].table != ROWS_meta)
+			assert_int_equal(row_checksum(&after.rows.rows[i]),
+			                 row_checksum(&before->rows.rows[i]));
+	row_store_free(&after);
+}
+
+/* Numbers of transactions that did more than one operation, and that were refused at a later one.
+ */
+static void
+one_run(uint64_t seed, unsigned *done, unsigned *refused)
+{
+	struct rng rng = rng_seeded(seed);
+	struct fixture *f = fixture_new();
+	struct buffer payload = BUFFER(LIMIT_ENTRY);
+	struct row_store before = {0};
+	struct op op;
+
+	for (int i = 0; i < ROUNDS; i++) {
+		buffer_reset(&payload);
+		random_entry(&rng, f->tree, &payload);
+		tree_apply(f->tree, tree_applied(f->tree) + 1, (struct ballot){1, 1},
+		           buffer_view(&payload), &f->out);
+		row_store_save(&before, f->tree);
+		op = random_transaction(&rng, f->tree);
+		if (run(f, random_session(&rng, f->tree), &op) != RC_OK)
+			continue;
+		*done += f->answer.transaction.done.count > 1;
+		if (f->answer.transaction.part != PART_NONE)
+			continue;
+		*refused += f->answer.transaction.failed > 1;
+		assert_int_equal(f->out.notes_n, 0);
+		assert_nothing_done(&before, f->tree);
+	}
+	buffer_free(&payload);
+	row_store_free(&before);
+	fixture_free(f);
+}
+
+TEST(test_refusals_at_random)
+{
+	unsigned done = 0, refused = 0;
+
+	for (uint64_t seed = 1; seed <= SEEDS; seed++)
+		one_run(seed, &done, &refused);
+	assert_in_range(done, 300, SEEDS * ROUNDS);
+	assert_in_range(refused, 300, SEEDS * ROUNDS);
+}
