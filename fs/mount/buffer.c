@@ -30,9 +30,8 @@ buffer_written_by_others(const struct handle *h, uint64_t lock_owner, pid_t pid)
 	return false;
 }
 
-/* Notes who writes. */
-static void
-buffer_add_writer(struct handle *h, const struct mount_event *e)
+void
+buffer_note_writer(struct handle *h, const struct mount_event *e)
 {
 	size_t n = 0;
 
@@ -256,7 +255,7 @@ write_take(struct mount *m, struct call *c)
 	must(!h->edited.failed);
 	kernel_cache_drop(m, h->inode);
 	h->dated = false;
-	buffer_add_writer(h, e);
+	buffer_note_writer(h, e);
 	if (m->config.commit_at_write || (e->flags & (O_SYNC | O_DSYNC)))
 		commit(m, c, write_committed);
 	else
@@ -383,7 +382,7 @@ truncate_allowed(struct mount *m, struct call *c)
 	if (c->event.set_size == 0)
 		h->refused = 0; /* the missing write no longer matters */
 	h->dated = false;
-	buffer_add_writer(h, &c->event);
+	buffer_note_writer(h, &c->event);
 	if (m->config.commit_at_write)
 		commit(m, c, truncate_done);
 	else

@@ -108,6 +108,9 @@ keep_texts(struct mount *m, struct client_call *r)
 	case OP_check_sequencer:
 		op->check_sequencer.sequencer = mount_keep(m, op->check_sequencer.sequencer);
 		break;
+	case OP_transaction:
+		op->transaction.steps.packed = mount_keep(m, op->transaction.steps.packed);
+		break;
 	case OP_set_acl:
 		op->set_acl.name = mount_keep(m, op->set_acl.name);
 		break;

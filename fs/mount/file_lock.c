@@ -388,3 +388,14 @@ attribute_lock_set(struct mount *m, struct call *c, enum lock_mode mode)
 	lock_refer(c, l);
 	lock_unlock(m, c);
 }
+
+/* A request that is under way is refused: this acquisition came before it. */
+void
+attribute_lock_took(struct mount *m, uint64_t node, uid_t uid, uint64_t owner, uint64_t acquisition)
+{
+	struct mount_lock *l = lock_get(m, inode_get(m, node), LOCK_ATTRIBUTE, uid);
+
+	l->owner = owner;
+	l->mode = LOCK_EXCLUSIVE;
+	l->acquisition = acquisition;
+}

@@ -93,6 +93,17 @@ bool event_stream_readable(const struct handle *h);
 /* Appends the event to all streams; `wall_ns`: now, by the time of day. */
 void event_stream_told(struct mount *m, const struct client_watched *w, int64_t wall_ns);
 
+/* The file .cell/txn. The call refers to its handle. */
+
+/* WRITE: adds to the transaction. */
+void transaction_write(struct mount *m, struct call *c);
+/* FSYNC, FLUSH, or READ before the answer: commits it, and answers the call. */
+void transaction_commit(struct mount *m, struct call *c);
+/* READ: shows what came of it. */
+void transaction_read(struct mount *m, struct call *c);
+/* The part of mount_wants for a FLUSH. */
+unsigned transaction_wants(const struct handle *h);
+
 /* Recognizes the kernel's second walk of a path that led to a dead node. */
 
 /* The errno for a call whose path led to a dead node: ESTALE, or ENOENT in the kernel's second
@@ -327,6 +338,8 @@ void buffer_write(struct mount *m, struct call *c);
 void buffer_truncate(struct mount *m, struct call *c);
 /* Discards uncommitted writes. */
 void buffer_drop(struct mount *m, struct handle *h);
+/* Notes the writer of the event. */
+void buffer_note_writer(struct handle *h, const struct mount_event *e);
 /* True if this owner, or this process, has written into the buffer. */
 bool buffer_written_by(const struct handle *h, uint64_t lock_owner, pid_t pid);
 /* True if another one has, too. */

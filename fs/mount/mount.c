@@ -131,6 +131,8 @@ handle_wants(struct mount *m, const struct mount_event *e)
 {
 	struct handle *h = handle_find(m, e->fh);
 
+	if (h != NULL && e->ino == MOUNT_INO_TXN && e->kind == MOUNT_FLUSH)
+		return transaction_wants(h);
 	if (h == NULL || h->inode == NULL)
 		return 0;
 	if (e->kind == MOUNT_FLUSH)

@@ -52,6 +52,13 @@ lock_get(struct mount *m, struct inode *i, enum lock_kind kind, uint64_t key)
 	return l;
 }
 
+void
+lock_number(struct mount *m, struct acquire *a)
+{
+	a->owner = ++m->locks.next_owner;
+	a->acquisition = ++m->locks.next_acquisition;
+}
+
 bool
 lock_active(const struct mount_lock *l)
 {

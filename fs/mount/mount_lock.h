@@ -44,6 +44,8 @@ struct mount_lock *lock_find(struct inode *i, enum lock_kind kind, uint64_t key)
 struct mount_lock *lock_get(struct mount *m, struct inode *i, enum lock_kind kind, uint64_t key);
 /* Among those kept, with this time: for the image. */
 void lock_keep_until(struct mount *m, struct mount_lock *l, mono_t until);
+/* Numbers the first acquisition of a new owner. */
+void lock_number(struct mount *m, struct acquire *a);
 /* The call refers to the lock, which lives at least as long. */
 void lock_refer(struct call *c, struct mount_lock *l);
 /* Drops a reference; frees a lock without any that is neither held nor requested. */
@@ -89,6 +91,9 @@ void record_lock_free(struct mount *m, struct call *c, struct mount_lock *l);
 void record_lock_released(struct mount *m, struct handle *h);
 /* The lock came through this handle, too. */
 void record_lock_gained(struct mount_lock *l, struct handle *h);
+/* A transaction has taken the lock of the node exclusively, as SETXATTR of user.ls.lock would. */
+void attribute_lock_took(struct mount *m, uint64_t node, uid_t uid, uint64_t owner,
+                         uint64_t acquisition);
 /* SETXATTR of user.ls.lock. */
 void attribute_lock_set(struct mount *m, struct call *c, enum lock_mode mode);
 

@@ -1,5 +1,5 @@
-/* The virtual directory /.cell. Only reads of `locks` and `check` wait for the cell, and reads of
- * `events` for events. */
+/* The virtual directory /.cell. Only reads of `locks` and `check`, and commits of `txn`, wait for
+ * the cell, and reads of `events` for events. */
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -14,7 +14,7 @@ static const struct {
 } files[] = {
     {"check", MOUNT_INO_CHECK, S_IFREG | 0666},   {"events", MOUNT_INO_EVENTS, S_IFREG | 0444},
     {"locks", MOUNT_INO_LOCKS, S_IFREG | 0444},   {"metrics", MOUNT_INO_METRICS, S_IFREG | 0444},
-    {"status", MOUNT_INO_STATUS, S_IFREG | 0444},
+    {"status", MOUNT_INO_STATUS, S_IFREG | 0444}, {"txn", MOUNT_INO_TXN, S_IFREG | 0666},
 };
 
 enum { FILES = sizeof files / sizeof files[0] };
@@ -26,6 +26,12 @@ virtual_named(struct bytes name)
 		if (bytes_equal(name, bytes_of(files[i].name)))
 			return files[i].ino;
 	return 0;
+}
+
+static bool
+is_writable(uint64_t ino)
+{
+	return ino == MOUNT_INO_CHECK || ino == MOUNT_INO_TXN;
 }
 
 static mode_t
@@ -141,8 +147,7 @@ virtual_open(struct mount *m, struct call *c)
 		call_status(m, c, EISDIR);
 		return;
 	}
-	if (((flags & O_ACCMODE) != O_RDONLY || (flags & O_TRUNC)) &&
-	    c->event.ino != MOUNT_INO_CHECK) {
+	if (((flags & O_ACCMODE) != O_RDONLY || (flags & O_TRUNC)) && !is_writable(c->event.ino)) {
 		call_status(m, c, EACCES);
 		return;
 	}
@@ -388,6 +393,8 @@ virtual_read(struct mount *m, struct call *c)
 		return;
 	if (c->event.ino == MOUNT_INO_CHECK)
 		handle_enter(m, c, check_entered);
+	else if (c->event.ino == MOUNT_INO_TXN)
+		transaction_commit(m, c);
 	else if (c->event.ino == MOUNT_INO_LOCKS)
 		handle_enter(m, c, locks_entered);
 	else if (c->handle->stream)
@@ -396,19 +403,12 @@ virtual_read(struct mount *m, struct call *c)
 		state_read(m, c);
 }
 
-static int
-virtual_access(const struct mount_event *e)
-{
-	if ((e->flags & W_OK) && e->ino != MOUNT_INO_CHECK)
-		return EACCES;
-	return (e->flags & X_OK) && e->ino != MOUNT_INO_CELL ? EACCES : 0;
-}
-
 /* The calls whose inode is virtual; handlers with VIRTUAL_TOO check for themselves. */
 void
 virtual_call(struct mount *m, struct call *c)
 {
 	struct mount_stat s;
+	bool refused;
 
 	switch (c->event.kind) {
 	case MOUNT_GETATTR:
@@ -416,7 +416,9 @@ virtual_call(struct mount *m, struct call *c)
 		call_attr(m, c, &s, (span_t){0});
 		break;
 	case MOUNT_ACCESS:
-		call_status(m, c, virtual_access(&c->event));
+		refused = (c->event.flags & W_OK) && !is_writable(c->event.ino);
+		refused |= (c->event.flags & X_OK) && c->event.ino != MOUNT_INO_CELL;
+		call_status(m, c, refused ? EACCES : 0);
 		break;
 	case MOUNT_OPEN:
 		virtual_open(m, c);
@@ -429,6 +431,8 @@ virtual_call(struct mount *m, struct call *c)
 			break;
 		if (c->event.ino == MOUNT_INO_CHECK)
 			handle_enter(m, c, sequencer_entered);
+		else if (c->event.ino == MOUNT_INO_TXN)
+			transaction_write(m, c);
 		else
 			call_status(m, c, EBADF);
 		break;
@@ -440,7 +444,10 @@ virtual_call(struct mount *m, struct call *c)
 		break;
 	case MOUNT_FLUSH:
 	case MOUNT_FSYNC:
-		call_status(m, c, 0);
+		if (c->event.ino != MOUNT_INO_TXN)
+			call_status(m, c, 0);
+		else if (refer_handle(m, c))
+			transaction_commit(m, c);
 		break;
 	case MOUNT_FLOCK:
 	case MOUNT_SETLK:

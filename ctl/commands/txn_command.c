@@ -1,0 +1,150 @@
+/* txn: a transaction, as lines, is given to a mount of the cell, which commits it. Names of files
+ * stand here for their contents. */
+#include <errno.h>
+#include <fcntl.h>
+#include <sodium.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "cell/base/limit.h"
+#include "cell/sys/file.h"
+#include "cell/sys/log.h"
+#include "ctl/ctl.h"
+
+enum { TEXT = 1024 * 1024, ANSWER = 256 * 1024 };
+
+/* Appends the contents of the file as base64; false after an error message. */
+static bool
+put_file(struct buffer *to, struct bytes name)
+{
+	struct buffer contents = BUFFER(LIMIT_CONTENTS);
+	char path[PATH_MAX], *encoded;
+	size_t room;
+	int fd, error;
+
+	snprintf(path, sizeof path, "%.*s", (int)name.len, (const char *)name.data);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	error = fd < 0 ? errno : -file_read(fd, LIMIT_CONTENTS, &contents);
+	if (fd >= 0)
+		close(fd);
+	if (error != 0) {
+		log_error("%s: %s", path, strerror(error));
+		buffer_free(&contents);
+		return false;
+	}
+	room = sodium_base64_encoded_len(contents.len, sodium_base64_VARIANT_ORIGINAL);
+	encoded = malloc(room);
+	if (encoded == NULL)
+		abort();
+	sodium_bin2base64(encoded, room, contents.data, contents.len,
+	                  sodium_base64_VARIANT_ORIGINAL);
+	buffer_printf(to, "%s", encoded);
+	free(encoded);
+	buffer_free(&contents);
+	return true;
+}
+
+/* Copies the text with @FILE, as the last word of a line, replaced. */
+static bool
+expand(const struct buffer *given, struct buffer *to)
+{
+	struct bytes text = buffer_view(given);
+
+	to->failed = given->failed;
+	while (text.len > 0 && !to->failed) {
+		const uint8_t *end = memchr(text.data, '\n', text.len), *at = NULL;
+		const size_t len = end == NULL ? text.len : (size_t)(end - text.data);
+
+		for (size_t i = 1; i < len && at == NULL; i++)
+			if (text.data[i] == '@' &&
+			    (text.data[i - 1] == ' ' || text.data[i - 1] == '\t'))
+				at = text.data + i;
+		if (at == NULL || text.data[0] == '#') {
+			buffer_put(to, text.data, len);
+		} else {
+			buffer_put(to, text.data, (size_t)(at - text.data));
+			if (!put_file(to,
+			              (struct bytes){at + 1, len - (size_t)(at - text.data) - 1}))
+				return false;
+		}
+		buffer_put_u8(to, '\n');
+		text = (struct bytes){text.data + len, text.len - len};
+		if (end != NULL)
+			text = (struct bytes){text.data + 1, text.len - 1};
+	}
+	if (to->failed)
+		log_error("the transaction is longer than %d bytes", TEXT);
+	return !to->failed;
+}
+
+/* Prints what came of it; the first word says whether it was done. */
+static int
+commit(const char *path, struct bytes text)
+{
+	char *answer = calloc(1, ANSWER);
+	const int fd = open(path, O_RDWR | O_CLOEXEC);
+	int error = fd < 0 ? errno : -file_write_at(fd, text, 0), rc = CTL_UNKNOWN;
+
+	if (answer == NULL)
+		abort();
+	if (error == 0 && fsync(fd) < 0)
+		error = errno;
+	/* A transaction that was refused has an answer, too. */
+	if (fd >= 0 && (error == 0 || error == EINVAL) &&
+	    pread(fd, answer, ANSWER - 1, (off_t)text.len) > 0) {
+		rc = strncmp(answer, "refused", 7) == 0   ? CTL_USAGE
+		     : strncmp(answer, "unknown", 7) == 0 ? CTL_UNKNOWN
+		     : strncmp(answer, "done", 4) == 0    ? CTL_OK
+		                                          : CTL_FAILED;
+		if (rc == CTL_USAGE)
+			log_error("txn: %.*s", (int)strcspn(answer, "\n"), answer);
+		else
+			fputs(answer, stdout);
+	} else {
+		log_error("%s: %s", path, strerror(error));
+		rc = fd < 0 ? CTL_FAILED : CTL_UNKNOWN;
+	}
+	if (fd >= 0)
+		close(fd);
+	free(answer);
+	return rc;
+}
+
+static int
+run(const struct ctl *ctl, int argc, char **argv)
+{
+	static struct run_record mount;
+	static char part[64 * 1024];
+	struct buffer given = BUFFER(TEXT), text = BUFFER(TEXT);
+	FILE *from = argc > 0 ? fopen(argv[0], "re") : stdin;
+	char path[PATH_MAX + 16];
+	int rc = CTL_FAILED;
+	size_t n;
+
+	while (from != NULL && (n = fread(part, 1, sizeof part, from)) > 0 && !given.failed)
+		buffer_put(&given, part, n);
+	if (from == NULL || ferror(from))
+		log_error("%s: %s", argc > 0 ? argv[0] : "standard input", strerror(errno));
+	else if (place_mounted_cells(ctl->cell, &mount) != 1)
+		log_error("%s: name one cell that is mounted here, by --cell",
+		          ctl->cell != NULL ? ctl->cell : "txn");
+	else if (expand(&given, &text)) {
+		snprintf(path, sizeof path, "%s/.cell:txn", mount.mountpoint);
+		rc = commit(path, buffer_view(&text));
+	}
+	if (from != NULL && from != stdin)
+		fclose(from);
+	buffer_free(&given);
+	buffer_free(&text);
+	return rc;
+}
+
+const struct ctl_command txn_command = {
+    "txn",
+    "does the operations of a transaction, written as lines, all at once or not at all: exit 0 "
+    "done,"
+    " 1 not",
+    {{.words = {"[FILE]"}, .run = run}},
+    NULL,
+};

@@ -1,0 +1,153 @@
+#!/bin/bash
+# Transactions, by lsctl and by descriptors of .cell/txn, on two mounts, while the master is killed.
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/loopback.sh"
+
+case_up() {
+	up_of_three cache_lease=1s session_lease=2s
+	mount_second
+}
+
+base64_of() { printf %s "$1" | base64 -w 0; }
+generation() { attribute content_generation "$1"; }
+# txn: what standard input says, by lsctl, through the second mount too, which has no other way.
+txn() { limit 20 "$LSCTL" --cell dc1 txn "$@"; }
+
+case_done_or_not() {
+	local other=$m2/${d##*/} p=/${d##*/} answer
+	echo old > "$d/a"
+	cat "$other/a" > "$work/cached"
+	printf 'contents of a file' > "$work/contents"
+	answer=$(txn <<-T
+		# A comment, and an empty line.
+
+		if $p/a generation $(generation "$d/a")
+		if $p/dir absent
+		set $p/a $(base64_of new)
+		mkdir $p/dir
+		create $p/dir/f
+		set $p/dir/f @$work/contents
+		append $p/dir/f $(base64_of ', and more')
+		rename $p/dir/f $p/dir/g
+		setattr $p/dir/g user.ls.acl.write admin
+	T
+	)
+	is "$(head -n 1 <<< "$answer" | cut -d ' ' -f 1)" "done"
+	is "$(sed -n 's/^5 set //p' <<< "$answer")" "$p/a generation $(generation "$d/a")"
+	is "$(cat "$other/a")" new
+	is "$(cat "$other/dir/g")" "contents of a file, and more"
+	is "$(attribute acl.write "$other/dir/g")" admin
+	[ ! -e "$d/dir/f" ]
+}
+
+case_the_first_condition_that_failed() {
+	local p=/${d##*/} answer
+	echo 1 > "$d/a"
+	exits 1 txn > "$work/answer" <<-T
+		if $p/b absent
+		if $p/a absent
+		if $p/a generation 77
+		delete $p/a
+		else
+		set $p/a $(base64_of otherwise)
+	T
+	is "$(sed 's/ [0-9]*$//; s/ generation .*//' "$work/answer" | head -n 2)" \
+		"else"$'\n'"2 if $p/a: does not hold"
+	is "$(cat "$d/a")" otherwise
+	exits 1 txn > "$work/answer" <<< "if $p/a absent"
+	is "$(tail -n +2 "$work/answer")" "1 if $p/a: does not hold"
+}
+
+case_nothing_of_it_stays() {
+	local p=/${d##*/} before
+	echo kept > "$d/a"
+	before=$(stat -c '%i %y %z' "$d/a")
+	exits 1 txn > "$work/answer" <<-T
+		set $p/a $(base64_of lost)
+		create $p/b
+		rename $p/a $p/c
+		delete $p/c
+		set $p/nowhere $(base64_of x)
+	T
+	is "$(cat "$work/answer" | tail -n +2)" "5 set $p/nowhere: no such node"
+	is "$(ls "$d")" a
+	is "$(cat "$d/a")" kept
+	is "$(stat -c '%i %y %z' "$d/a")" "$before"
+}
+
+case_wrong_lines() {
+	one_line 2 "line 2 needs a path" "$LSCTL" --cell dc1 txn <<< $'create /x\nset x'
+	one_line 2 "line 1 is no condition" "$LSCTL" --cell dc1 txn <<< "frob /x"
+	one_line 2 "needs base64" "$LSCTL" --cell dc1 txn <<< "set /x a"
+	one_line 2 "invalid argument" "$LSCTL" --cell dc1 txn <<< $'create /x\nif /y absent'
+	[ ! -e "$m/x" ]
+}
+
+# Through one descriptor, with nothing but a shell.
+case_a_descriptor() {
+	local p=/${d##*/}
+	exec 7<> "$m2/.cell/txn"
+	printf 'create %s/by_shell\n' "$p" >&7
+	is "$(head -n 1 <&7 | cut -d ' ' -f 1)" "done"
+	printf 'create %s/by_shell\n' "$p" >&7
+	is "$(tail -n 1 <&7)" "1 create $p/by_shell: the node exists"
+	exec 7>&-
+	[ -e "$d/by_shell" ]
+}
+
+case_a_lock_and_its_sequencer() {
+	local p=/${d##*/} other=$m2/${d##*/} sequencer
+	touch "$d/l"
+	txn > "$work/answer" <<-T
+		acquire $p/l exclusive
+		set $p/l $(base64_of me)
+	T
+	is "$(sed -n 's/^1 acquire //p' "$work/answer")" \
+		"$p/l generation 1 fence $(attribute fence "$d/l")"
+	is "$(attribute lock "$other/l")" exclusive
+	sequencer=$(attribute sequencer "$d/l")
+	txn > "$work/answer" <<< "if $p/l held $sequencer"
+	exits 1 txn > "$work/answer" <<< "acquire $p/l exclusive"
+	is "$(tail -n 1 "$work/answer")" "1 acquire $p/l: the lock is held or delayed"
+	setfattr -n user.ls.lock -v free "$d/l"
+	exits 1 txn > "$work/answer" <<< "if $p/l held $sequencer"
+	is "$(tail -n 1 "$work/answer")" "1 if $p/l: does not hold"
+}
+
+# Two counters, one on each mount's transactions, always have the same sum, and no step is lost.
+count() {
+	local p=/${d##*/} at=$1 i a b of_a of_b
+	for i in {1..20}; do
+		while :; do
+			of_a=$(generation "$at/a") of_b=$(generation "$at/b")
+			a=$(cat "$at/a") b=$(cat "$at/b")
+			exec 7<> "$2/.cell/txn"
+			printf '%s %s\n' "if $p/a generation" "$of_a" "if $p/b generation" "$of_b" \
+				"set $p/a" "$(base64_of $((a + 1)))" \
+				"set $p/b" "$(base64_of $((b - 1)))" >&7
+			case $(cat <&7) in done*) break ;; esac
+		done
+		exec 7>&-
+	done
+}
+
+case_a_fail_over_in_the_middle() {
+	local other=$m2/${d##*/} old one two
+	echo 0 > "$d/a"
+	echo 0 > "$d/b"
+	count "$d" "$m" &
+	one=$!
+	count "$other" "$m2" &
+	two=$!
+	wait_until "they have begun" test_count 5
+	old=$(master)
+	kill_replica "$old"
+	start_replica "$old"
+	wait $one $two
+	is "$(cat "$d/a") $(cat "$d/b")" "40 -40"
+}
+test_count() { [ "$(cat "$d/a")" -ge "$1" ]; }
+
+case_down() { down; }
+
+run_cases
