@@ -14,6 +14,7 @@ enum {
 	LATE_SECONDS = 25, /* longer than a session that nobody wants any more */
 	EVENTS_MAX = 20 * 1000 * 1000,
 	ELECTION_SECONDS = 5, /* until there is a master when nothing is in its way any more */
+	COPY_SECONDS = 4,     /* until a copy that failed is tried again: one may need it to vote */
 };
 
 int64_t
@@ -171,24 +172,23 @@ run_check_master(struct sim *s, struct event *e)
 static int64_t
 expect_master(struct sim *s)
 {
-	int64_t at = s->now;
+	int64_t at = s->now, copy = 0;
 
 	for (int i = 0; i < s->hosts_n; i++) {
 		const struct host *n = &s->hosts[i];
-		int64_t there = n->up ? n->paused_until : n->back_at;
+		const int64_t times[] = {n->up ? n->paused_until : n->back_at,
+		                         n->disk.log_under_way.busy, n->disk.state_under_way.busy,
+		                         n->disk.stuck_until,
+		                         n->stopping ? s->now + 3 * SECOND : 0};
 
-		if (!host_exists(n))
-			continue;
-		at = there > at ? there : at;
-		at = n->disk.log_under_way.busy > at ? n->disk.log_under_way.busy : at;
-		at = n->disk.state_under_way.busy > at ? n->disk.state_under_way.busy : at;
-		at = n->disk.stuck_until > at ? n->disk.stuck_until : at;
-		if (n->stopping)
-			at = at > s->now + 3 * SECOND ? at : s->now + 3 * SECOND;
+		for (size_t t = 0; host_exists(n) && t < sizeof times / sizeof *times; t++)
+			at = times[t] > at ? times[t] : at;
+		if (host_exists(n) && n->up && px_behind(replica_px(n->replica)) != 0)
+			copy = COPY_SECONDS * SECOND;
 	}
 	if (s->swarm.datagrams) /* connections that do not come about were not broken */
 		at += LINK_PATIENCE_MS * MS;
-	at += election_time(s);
+	at += copy + election_time(s);
 	heap_push(&s->heap, (struct event){.at = at, .run = run_check_master});
 	return at;
 }
