@@ -12,9 +12,10 @@
 /* NULL: the replica has a vote or learns, and knows a master. Else why it does not work. */
 const char *replica_ailment(const struct replica *r, mono_t now);
 
-/* The metrics of a replica, of its answer when it was asked for its status. */
+/* The metrics of a replica: of its answer when it was asked for its status, and how long its
+ * commits took. */
 void replica_metrics(struct buffer *to, const char *cell, const struct answer *own,
-                     const char *ailment);
+                     const struct latency *commits, const char *ailment);
 
 /* The page about the cell: health_json of it, cell_locks and cell_sessions (NULL: there was no
  * answer), and what the replica `self` has seen itself. */

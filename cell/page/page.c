@@ -132,7 +132,7 @@ on_note(uv_timer_t *timer)
 		return;
 	tree = replica_tree(server_replica(p->server));
 	last_hour_note(&p->seen, clock_now(), tree_usage(tree).applied, tree_epoch(tree),
-	               ailment(p) == NULL);
+	               replica_commits(server_replica(p->server)), ailment(p) == NULL);
 }
 
 /* ---- the status page ---- */
@@ -222,7 +222,8 @@ on_frame(void *user, struct bytes frame)
 	p->own = (struct answer){.datagrams = true}; /* it is not asked by them */
 	answer_take(&p->own, &reply.status_reply);
 	if (p->metrics.making) {
-		replica_metrics(&text, p->cell, &p->own, ailment(p));
+		replica_metrics(&text, p->cell, &p->own, replica_commits(server_replica(p->server)),
+		                ailment(p));
 		sheet_is_made(&p->metrics, web_answer_new(200, PROMETHEUS, buffer_take(&text)));
 	}
 	if (!p->status.making || p->making != NULL)
@@ -324,6 +325,7 @@ page_attach(struct page *p, struct server *server)
 
 	p->server = server;
 	p->asked = false;
+	p->seen.commits = (struct latency){0};
 	p->conn = server_connect(server, &client, "admin");
 }
 

@@ -64,7 +64,8 @@ put_limit(struct buffer *to, const char *name, const struct answer_limit *l, uin
 }
 
 void
-replica_metrics(struct buffer *to, const char *cell, const struct answer *own, const char *ailment)
+replica_metrics(struct buffer *to, const char *cell, const struct answer *own,
+                const struct latency *commits, const char *ailment)
 {
 	const struct msg_status_reply *s = &own->status;
 
@@ -101,6 +102,9 @@ replica_metrics(struct buffer *to, const char *cell, const struct answer *own, c
 	              (unsigned long long)(s->longest_step_us % 1000000));
 	exposition_counter(to, "lscell_slow_steps_total", s->slow_steps,
 	                   "Steps that took more than 10 ms.");
+	latency_expose(to, "lscell_commit_seconds",
+	               "Time from the proposal of a command by this replica until it was applied.",
+	               commits);
 	put_others(to, own);
 	exposition_begin(to, "lscell_limit_used", "gauge", "How much of a limit is used.");
 	for (int i = 0; i < own->limits_n; i++)

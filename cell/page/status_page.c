@@ -34,6 +34,8 @@ static const char style[] =
     ".strip{display:flex;align-items:flex-end;height:3rem;gap:1px;border-bottom:1px solid "
     "var(--line)}\n"
     ".strip i{flex:1;min-width:0;background:currentColor}\n"
+    ".strip .rest{background:var(--line);display:flex;align-items:flex-end}\n"
+    ".strip b{width:100%;background:var(--good)}\n"
     "table{border-collapse:collapse;width:100%}\n"
     "th,td{text-align:left;vertical-align:top;padding:.25rem .6rem .25rem 0;"
     "border-bottom:1px solid var(--line)}\n"
@@ -169,6 +171,55 @@ put_replicas(struct buffer *to, const json_t *health)
 	json_array_foreach(replicas, i, one) put_replica(to, one, newest);
 }
 
+/* ---- links ---- */
+
+/* What a replica says of its connection to another one. */
+static void
+put_link(struct buffer *to, const json_t *from, json_int_t id)
+{
+	const json_t *links = json_object_get(from, "links"), *one;
+	size_t i;
+
+	if (json_number_of(from, "id") == id) {
+		buffer_printf(to, "<td>");
+		return;
+	}
+	json_array_foreach(links, i, one)
+	{
+		if (json_number_of(one, "id") != id)
+			continue;
+		if (json_is_true(json_object_get(one, "up")))
+			buffer_printf(to, "<td class=\"n good\">up");
+		else
+			buffer_printf(to, "<td class=\"n down\">down %" JSON_INTEGER_FORMAT " s",
+			              json_number_of(one, "down_ms") / 1000);
+		return;
+	}
+	buffer_printf(to, "<td class=\"n faint\">not known");
+}
+
+static void
+put_links(struct buffer *to, const json_t *replicas)
+{
+	const json_t *from, *other;
+	size_t i, j;
+
+	if (json_array_size(replicas) < 2)
+		return;
+	buffer_printf(to, "<h2>Links between replicas</h2>\n<table><tr><th>from, to");
+	json_array_foreach(replicas, i, other)
+	    buffer_printf(to, "<th class=\"n\">%" JSON_INTEGER_FORMAT, json_number_of(other, "id"));
+	buffer_printf(to, "</tr>\n");
+	json_array_foreach(replicas, i, from)
+	{
+		buffer_printf(to, "<tr><th>%" JSON_INTEGER_FORMAT, json_number_of(from, "id"));
+		json_array_foreach(replicas, j, other)
+		    put_link(to, from, json_number_of(other, "id"));
+		buffer_printf(to, "</tr>\n");
+	}
+	buffer_printf(to, "</table>\n");
+}
+
 /* ---- the last hour ---- */
 
 static void
@@ -200,6 +251,46 @@ put_last_hour(struct buffer *to, const struct last_hour *seen, uint8_t self)
 		              : m->masterless || m->fail_overs > 0
 		                  ? 100.0
 		                  : 2 + 98.0 * (double)m->entries / (double)most);
+	}
+	buffer_printf(to, "</div>\n");
+}
+
+/* On a scale of doublings, from half a millisecond to ten seconds. */
+static int
+percent_of(uint64_t us)
+{
+	int doublings = 1;
+
+	for (uint64_t at = 500; at < us; at *= 2)
+		doublings++;
+	return us == 0 ? 0 : doublings * 100 / 16;
+}
+
+/* The replica knows that of the minutes in which it was the master. */
+static void
+put_commits(struct buffer *to, const struct last_hour *seen)
+{
+	struct latency all = {0};
+
+	for (int i = 0; i < LAST_HOUR_MINUTES; i++)
+		latency_add(&all, &last_hour_ago(seen, i)->commits, &(struct latency){0});
+	if (latency_quantile_us(&all, 1000) == 0)
+		return;
+	buffer_printf(
+	    to,
+	    "<p class=\"faint\">Time that its commits took in each minute, on a scale of "
+	    "doublings to 10 s: half of them at most %g ms (green), 99 of 100 at most %g ms "
+	    "(grey).</p>\n<div class=\"strip\">",
+	    (double)latency_quantile_us(&all, 500) / 1000,
+	    (double)latency_quantile_us(&all, 990) / 1000);
+	for (int i = LAST_HOUR_MINUTES - 1; i >= 0; i--) {
+		const struct latency *l = &last_hour_ago(seen, i)->commits;
+		const int p99 = percent_of(latency_quantile_us(l, 990));
+		const int p50 = percent_of(latency_quantile_us(l, 500));
+
+		buffer_printf(
+		    to, "<i class=\"rest\" style=\"height:%d%%\"><b style=\"height:%d%%\"></b></i>",
+		    p99, p99 > 0 ? p50 * 100 / p99 : 0);
 	}
 	buffer_printf(to, "</div>\n");
 }
@@ -355,7 +446,9 @@ status_page(struct buffer *to, const json_t *health, const json_t *locks, const 
 	utc_text(clock_wall_ns() / 1000000000, now);
 	put_verdict(to, health);
 	put_replicas(to, health);
+	put_links(to, json_object_get(health, "replicas"));
 	put_last_hour(to, seen, self);
+	put_commits(to, seen);
 	if (locks != NULL)
 		put_locks(to, locks);
 	if (sessions != NULL)

@@ -12,12 +12,14 @@
  *   divergence.c          agreement of the replicas about digests
  *   disk_full.c           the decisions of a master about full disks
  *   frame_queue.c         a queue of frames
+ *   commit_times.c        how long commands take
  *
- * The last four are functions of their arguments, and do not include this file. */
+ * The last five are functions of their arguments, and do not include this file. */
 #ifndef LSFS_REPLICA_INTERNAL_H
 #define LSFS_REPLICA_INTERNAL_H
 
 #include <inttypes.h>
+#include "cell/replica/commit_times.h"
 #include "cell/replica/divergence.h"
 #include "cell/replica/disk_full.h"
 #include "cell/replica/member_rules.h"
@@ -102,6 +104,7 @@ struct replica {
 
 	struct replica_disk disk;
 	struct proposal_backlog backlog;
+	struct commit_times commits;
 	struct mastership mastership;
 	struct member_list members;
 	struct admin_requests admin;

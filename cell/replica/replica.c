@@ -324,6 +324,7 @@ replica_step(struct replica *r, const struct replica_event *event, struct replic
 	if (r->applied != applied) {
 		tree_dirty_rows(r->tree, &update->rows);
 		update->applied = r->applied;
+		commit_times_applied(&r->commits, r->applied, r->now);
 	}
 
 	update->members_changed = r->members.unreported && r_member_list_report(r);
@@ -352,6 +353,12 @@ const struct tree *
 replica_tree(const struct replica *r)
 {
 	return r->tree;
+}
+
+const struct latency *
+replica_commits(const struct replica *r)
+{
+	return &r->commits.seen;
 }
 
 const struct px *

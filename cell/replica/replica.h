@@ -3,6 +3,7 @@
 #ifndef LSFS_REPLICA_REPLICA_H
 #define LSFS_REPLICA_REPLICA_H
 
+#include "cell/base/latency.h"
 #include "cell/master/master.h"
 #include "cell/paxos/px.h"
 
@@ -138,6 +139,9 @@ mono_t replica_deadline(const struct replica *r);
 
 /* The tree of the replica, for the driver, tests, and the invariants of the simulator. */
 const struct tree *replica_tree(const struct replica *r);
+/* How long the commands took that it proposed as the master, since it was made. A view, which
+ * changes with the next step. */
+const struct latency *replica_commits(const struct replica *r);
 /* Its paxos. */
 const struct px *replica_px(const struct replica *r);
 /* The condition of this replica, for people. */

@@ -156,6 +156,7 @@ r_backlog_clear(struct replica *r)
 	backlog_drop(r, r->backlog.n);
 	free(r->backlog.proposals);
 	r->backlog = (struct proposal_backlog){0};
+	commit_times_forget(&r->commits);
 }
 
 bool
@@ -163,9 +164,11 @@ r_backlog_propose(struct replica *r)
 {
 	size_t n = 0;
 
-	while (n < r->backlog.n && px_room(r->px))
+	while (n < r->backlog.n && px_room(r->px)) {
 		r_step_px(r, (struct px_event){.kind = PX_PROPOSE,
 		                               .payload = r->backlog.proposals[n++]});
+		commit_times_proposed(&r->commits, px_last(r->px), r->now);
+	}
 	backlog_drop(r, n);
 	return n > 0;
 }

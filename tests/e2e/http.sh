@@ -50,6 +50,10 @@ case_a_healthy_cell() {
 	wait_until "all is well" tells 2 "good: dc1 works"
 	get 3 / > "$work/page"
 	grep -q "<td><bdi>$(hostname)</bdi>" "$work/page"
+	is "$(grep -o 'class="n good">up' "$work/page" | wc -l)" 6
+	echo x > "$d/file"
+	[ "$(metric "$(master)" lscell_commit_seconds_count)" -gt 0 ]
+	wait_until "its commits are seen" eval 'get "$(master)" / | grep -q "99 of 100 at most"'
 	is "$(code 1 /nothing)" 404
 	is "$(limit 5 python3 -c '
 import sys, urllib.request
@@ -74,8 +78,12 @@ case_metrics() {
 			    else:
 			        labels = r'(\{(?:[a-z]+="[^"]*",?)*\})?'
 			        m = re.fullmatch('([a-z_]+)' + labels + ' [0-9.]+', line)
-			        assert m and m[1] in types and m[1] in helps, line
-			        assert (types[m[1]] == "counter") == m[1].endswith("_total"), line
+			        assert m, line
+			        name = re.sub("_(bucket|sum|count)$", "", m[1])
+			        if types.get(name) != "histogram":
+			            name = m[1]
+			        assert name in types and name in helps, line
+			        assert (types[name] == "counter") == name.endswith("_total"), line
 			        assert (m[1], m[2]) not in seen, line
 			        seen.add((m[1], m[2]))
 			assert len(seen) > 40, seen
@@ -88,7 +96,8 @@ case_metrics() {
 case_examples() {
 	local name seen
 	seen=$(for i in 1 2 3; do get $i /metrics; done | sed -n 's/^# TYPE \([a-z_]*\) .*/\1/p')
-	for name in $(grep -ohE 'lscell_[a-z_]+' "$examples"/lscell* | sort -u); do
+	for name in $(grep -ohE "lscell_[a-z_]+" "$examples"/lscell* | sed "s,_bucket$,," |
+		sort -u); do
 		grep -qx "$name" <<< "$seen" || { say "$name"; return 1; }
 	done
 	python3 -m json.tool "$examples/lscell-dashboard.json" > "$work/json"
@@ -101,6 +110,7 @@ case_one_replica_fails() {
 	[ "$(master)" != 1 ] || victim=2
 	kill_replica $victim
 	wait_until "it shows" tells 3 "degraded: dc1 works; one more failure would stop it*"
+	is "$(get 3 / | grep -o 'class="n down">down\|>not known' | wc -l)" 4
 	is "$(sentence 3)" "degraded: dc1 works; $(exits 1 cell_ctl status --check |
 		sed -n 's/^degraded: dc1: //p')"
 	is "$(get 3 /healthz)" "dc1: this replica works"
