@@ -10,8 +10,9 @@
 #include "cell/wire/codec.h"
 
 enum {
-	LINGER_MS = 200, /* wait for further answers, when one suffices */
-	DATAGRAMS = 2,   /* one may be lost */
+	LINGER_MS = 200,           /* wait for further answers, when one suffices */
+	DATAGRAMS = 2,             /* one may be lost */
+	DATAGRAM_LINGER_MS = 1000, /* a busy machine is no firewall */
 };
 
 /* ---- the end ---- */
@@ -31,7 +32,7 @@ finish(struct asking *a)
 
 static void on_timer(uv_timer_t *timer);
 
-/* Once all have answered over TCP, the datagrams have LINGER_MS. */
+/* Once all have answered over TCP, the datagrams have DATAGRAM_LINGER_MS. */
 static void
 wait_for_datagrams(struct asking *a)
 {
@@ -40,7 +41,7 @@ wait_for_datagrams(struct asking *a)
 	for (int i = 0; i < a->cell_file->replicas_n; i++)
 		if (a->conns[i] != 0 && !answers[i].heard)
 			return;
-	must(uv_timer_start(&a->timer, on_timer, LINGER_MS, 0) == 0);
+	must(uv_timer_start(&a->timer, on_timer, DATAGRAM_LINGER_MS, 0) == 0);
 }
 
 static void
