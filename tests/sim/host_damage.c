@@ -4,13 +4,15 @@
 #include "cell/paxos/ballot.h"
 #include "tests/sim/sim.h"
 
+/* A log that was trimmed tells of what it held, also when the state is lost. */
 static bool
 has_acknowledged_more(const struct host *other, const struct host *n, const struct disk *with)
 {
 	const struct mark *m = &host_disk(other)->marks[n->id];
 	uint64_t last = with->highest > with->applied ? with->highest : with->applied;
 
-	return m->slot > last || ballot_less(with->promised, m->ballot);
+	return (m->slot > last && m->slot > with->trimmed) ||
+	       ballot_less(with->promised, m->ballot);
 }
 
 bool
