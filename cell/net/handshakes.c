@@ -239,13 +239,28 @@ origins_leave(struct stream *s)
 	free(origin);
 }
 
+/* The oldest would be the next one that is answered: of a thousand clients that come together none
+ * would get in. */
 struct stream *
 origins_surplus(struct transport *n)
 {
-	struct stream *s, *oldest = NULL;
+	const struct origin *most = NULL;
+	struct stream *s, *surplus = NULL;
+	uint32_t left;
 
 	TAILQ_FOREACH(s, &n->timed, timed)
-		if (s->origin != NULL && (oldest == NULL || s->origin->n > oldest->origin->n))
-			oldest = s;
-	return oldest;
+		if (s->origin != NULL && (most == NULL || s->origin->n > most->n))
+			most = s->origin;
+	if (most == NULL)
+		return NULL;
+	random_fill(&left, sizeof left);
+	left %= (uint32_t)most->n;
+	TAILQ_FOREACH(s, &n->timed, timed) {
+		if (s->origin != most)
+			continue;
+		surplus = s;
+		if (left-- == 0)
+			break;
+	}
+	return surplus;
 }

@@ -201,7 +201,7 @@ void handshakes_leave(struct stream *s);
 void origins_join(struct stream *s);
 /* It has proved one, or ends. */
 void origins_leave(struct stream *s);
-/* Of the connections without a proved key the oldest from the address that has most of them; NULL:
+/* Of the connections without a proved key one by lot, from the address that has most of them; NULL:
  * there is none. */
 struct stream *origins_surplus(struct transport *n);
 

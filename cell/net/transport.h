@@ -104,7 +104,7 @@ enum {
 	TRANSPORT_PROBED_S = 8,
 	TRANSPORT_PATIENCE_MS = 5000, /* default of transport_config.patience */
 	TRANSPORT_UNPROVED_MAX = 256, /* connections without a proved key; of the address that has
-	                               * most of them the oldest is closed */
+	                               * most of them one is closed, by lot */
 };
 
 #endif

@@ -84,6 +84,28 @@ case_requests_behind_the_barrier() {
 	start_replica "$old"
 }
 
+# After a failure of the network all clients of a cell come together, and most of them come in vain:
+# many more than may be about to prove their keys.
+case_all_clients_at_once() {
+	local before clients=() i
+	before=$(epoch)
+	for i in a b c; do
+		"$LSCTL" key generate "$work/key.$i" $i > "$work/pub"
+		cell_ctl principal add $i "$(cat "$work/pub")" > "$work/added"
+	done
+	for i in a b c; do
+		"$TOOLS/watchers" "$cell/dc1.conf" "$work/key.$i" 1000 "$(stat -c %i "$m/turn")" 0 \
+			> "$work/clients.$i" 2>&1 &
+		clients+=($!)
+	done
+	come() { tail -n 1 "$work/clients.$1" | grep -q "^1000 "; }
+	for i in a b c; do patience=60 wait_until "those of $i are there" come $i; done
+	come a && come b
+	kill "${clients[@]}"
+	wait "${clients[@]}"
+	is "$(epoch)" "$before"
+}
+
 names() { limit 60 find "$1" -mindepth 1 -maxdepth 1 -printf x | wc -c; }
 lists() { [ "$(tail -n 1 "$work/listers" | cut -d ' ' -f 3)" -ge "$1" ]; }
 
