@@ -19,8 +19,9 @@
  * The upper half of a start's number stays the same as long as the disk does: it is recorded in the
  * replica's own mark. So an emptied disk is detected however often it starts before its hello is
  * received. A replica that was not welcomed has acknowledged nothing, and begins its next start
- * with the same incarnation and number: so those of an old copy do not catch up with the remembered
- * ones either. The own mark also records for good that the vote is lost. */
+ * with the same incarnation and number; one whose own mark was not durable has said nothing, and
+ * its next start has the same incarnation. So those of an old copy do not catch up with the
+ * remembered ones either. The own mark also records for good that the vote is lost. */
 #include <sodium.h>
 #include <string.h>
 
@@ -157,9 +158,11 @@ px_witness_recover(struct px *px, const struct px_recovered *recovered)
 			px->witness.of[recovered->marks[i].replica].mark = recovered->marks[i];
 	px->witness.incarnation = recovered->incarnation;
 	px->witness.start = px->config.start;
-	if (own->replica != 0)
-		px->witness.start = own->start >> 32 << 32 | (px->witness.start & UINT32_MAX);
 	px->witness.lost = own->incarnation == NEVER_AGAIN;
+	if (own->replica != 0 && !px->witness.lost) {
+		px->witness.incarnation = own->incarnation + 1;
+		px->witness.start = own->start >> 32 << 32 | (px->witness.start & UINT32_MAX);
+	}
 	px->witness.unrecorded = !px->witness.lost && (own->replica == 0 || own->slot == WELCOMED);
 	if (!px->witness.lost && !px->witness.unrecorded) {
 		px->witness.incarnation = own->incarnation;

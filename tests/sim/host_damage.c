@@ -36,7 +36,7 @@ has_welcomed_another(const struct host *other, const struct host *n, const struc
 {
 	const struct mark *m = &host_disk(other)->marks[n->id], *own = &with->marks[n->id];
 	const bool again = own->replica != 0 && own->slot == 0;
-	const uint64_t next = again ? own->incarnation : with->incarnation + 1;
+	const uint64_t next = own->replica != 0 ? own->incarnation + !again : with->incarnation + 1;
 
 	return m->incarnation > next ||
 	       (m->incarnation == next && !(again && m->start == own->start));
@@ -104,16 +104,19 @@ static void
 run_unheard(struct sim *s, struct event *e)
 {
 	if (!s->calm)
-		host_crash_for(s, &s->hosts[e->who], LOSE_NOTHING, 50 * MS);
+		host_crash_for(s, &s->hosts[e->who], LOSE_SOME, 50 * MS);
 }
 
-/* It is started again and again, and nobody hears it. */
+/* It is started again and again, and nobody hears it: it is cut off, or waits for its disk. */
 static void
-start_unheard(struct sim *s, const struct host *n)
+start_unheard(struct sim *s, struct host *n)
 {
-	for (int id = 1; id <= s->hosts_n; id++)
-		if (id != n->id)
-			net_cut_replicas(s, id, n->id, s->now + 900 * MS);
+	if (rng_chance(&s->rng, 500))
+		n->disk.stuck_until = s->now + 900 * MS;
+	else
+		for (int id = 1; id <= s->hosts_n; id++)
+			if (id != n->id)
+				net_cut_replicas(s, id, n->id, s->now + 900 * MS);
 	for (int i = 1; i <= 2; i++)
 		heap_push(&s->heap, (struct event){.at = s->now + i * 300 * MS,
 		                                   .run = run_unheard,
