@@ -67,7 +67,7 @@ decode(struct bytes w, struct buffer *to)
 	for (int pad = 0; pad < 2 && w.len > 0 && w.data[w.len - 1] == '='; pad++)
 		w.len--;
 	for (size_t i = 0; i < w.len; i++) {
-		const char *digit = memchr(digits, w.data[i], 64);
+		const char *digit = w.data[i] != '\0' ? strchr(digits, w.data[i]) : NULL;
 
 		if (digit == NULL)
 			return false;
