@@ -124,7 +124,8 @@ case_no_majority() {
 	wait_until "it shows" is_code 3 /healthz 503
 	is "$(get 3 /healthz)" "dc1: this replica has no master"
 	is "$(metric 3 lscell_healthy)" 0
-	tells 3 "down: dc1 has no master: 1 of 3 replicas can be reached, 2 are needed"
+	wait_until "the page tells" tells 3 \
+		"down: dc1 has no master: 1 of 3 replicas can be reached, 2 are needed"
 	start_http 1
 	start_http 2
 	wait_until "it works" is_code 3 /healthz 200
