@@ -20,7 +20,7 @@ last_hour_note(struct last_hour *h, mono_t now, uint64_t applied, uint64_t epoch
 		*h = (struct last_hour){.minute = minute,
 		                        .applied = applied,
 		                        .epoch = epoch,
-		                        .commits = *commits};
+		                        .commits = h->commits};
 	while (h->minute < minute)
 		*at(h, ++h->minute) = (struct last_hour_minute){0};
 	m = at(h, minute);

@@ -91,6 +91,16 @@ TEST(test_a_master_that_lost_them_forgets_them)
 	assert_int_equal(c.seen.sum_us, 1000);
 }
 
+TEST(test_those_before_the_first_look_count)
+{
+	struct last_hour h = {0};
+	struct latency l = {0};
+
+	latency_note(&l, span_ms(1));
+	last_hour_note(&h, at_ms(5000), 1, 1, &l, true);
+	assert_int_equal(latency_quantile_us(&last_hour_ago(&h, 0)->commits, 990), 1000);
+}
+
 TEST(test_each_minute_has_its_own)
 {
 	struct last_hour h = {0};
