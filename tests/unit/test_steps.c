@@ -12,7 +12,7 @@
 #include "tests/unit/unit.h"
 
 #ifdef __SANITIZE_ADDRESS__
-enum { SPARE = 20 }; /* sanitizers slow a step down */
+enum { SPARE = 40 }; /* sanitizers slow a step down */
 #else
 enum { SPARE = 2 };
 #endif
