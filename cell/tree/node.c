@@ -128,7 +128,7 @@ nodes_free(struct tree *t)
 }
 
 void
-node_remove(struct tree *t, struct node *n)
+node_free_deleted(struct tree *t, struct node *n)
 {
 	must(n->lock == NULL && RB_EMPTY(&n->openers) && n->creator == NULL);
 	removed_add(t, n);

@@ -127,7 +127,7 @@ void node_detach(struct tree *t, struct node *n);
 /* Puts it back there. */
 void node_attach(struct tree *t, struct node *n);
 /* Frees a detached node, and remembers its name; its lock and openers are gone already. */
-void node_remove(struct tree *t, struct node *n);
+void node_free_deleted(struct tree *t, struct node *n);
 /* Frees the node and its texts. */
 void node_free(struct node *n);
 /* Frees all nodes and openers: the tree ends. */

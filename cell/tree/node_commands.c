@@ -293,7 +293,7 @@ end_deleted(struct tree *t, struct node *n)
 		opener_remove(t, o);
 	if (n->creator != NULL)
 		creator_clear(t, n);
-	node_remove(t, n);
+	node_free_deleted(t, n);
 }
 
 void

@@ -44,7 +44,7 @@ case_it_is_renewed() {
 	left=$(attribute ttl_left "$other/f")
 	[ "$left" -ge 1 ] && [ "$left" -le 2 ]
 	setfattr -x user.ls.ttl "$d/f"
-	sleep 3
+	sleep 3 # longer than it had to live
 	is "$(grep -c beat "$d/f")" 4
 	! getfattr -n user.ls.ttl "$other/f" 2> "$work/out"
 	! getfattr -n user.ls.ttl_left "$other/f" 2> "$work/out"
@@ -56,20 +56,15 @@ case_over_a_fail_over() {
 	local other=$m2/${d##*/} killed
 	touch "$d/f"
 	live 6 "$d/f"
-	sleep 4
+	sleep 4 # of its six seconds
 	kill_replica "$(master)"
 	touch "$d/marker"
 	killed=$EPOCHREALTIME
-	sleep 4
+	sleep 4 # more than were left
 	! is_gone "$other/f"
 	wait_until "it has expired" is_gone "$other/f"
 	[ $((${EPOCHREALTIME/./} - ${killed/./})) -gt 5000000 ]
 	start_missing
-}
-
-start_missing() {
-	local r
-	for r in 1 2 3; do ! has_ended $r || start_replica $r; done
 }
 
 # The file that somebody works with is dead, as when somebody else has deleted it.

@@ -26,6 +26,12 @@ kill_replica() {
 	wait_until "replica $1 has ended" gone "$pid"
 }
 
+# Starts those that have ended.
+start_missing() {
+	local r
+	for r in 1 2 3; do ! has_ended $r || start_replica $r; done
+}
+
 # listens PORT
 listens() { (exec 7<> "/dev/tcp/127.0.0.1/$1") 2> /dev/null; }
 

@@ -58,11 +58,6 @@ jq_slots() {
 print(*sorted(h["slot"] for l in json.load(sys.stdin) for h in l["holders"] if "slot" in h))'
 }
 
-start_missing() {
-	local r
-	for r in 1 2 3; do ! has_ended $r || start_replica $r; done
-}
-
 # flock(1) counts as well, without a word of lsctl.
 case_flock_is_a_semaphore() {
 	local other=$m2/${d##*/}

@@ -16,6 +16,11 @@ awaits() {
 	shift
 	"$LSCTL" wait --wait 60 "$(elsewhere)/$name" "$@" 2> "$work/wait.out" &
 	waiting=$!
+	wait_until "it waits" follows_events
+}
+follows_events() { readlink "/proc/$waiting/fd/"* 2> "$work/no" | grep -q '/\.cell:events$'; }
+# What has happened is not what is waited for: it has a second to end wrongly.
+still_waits() {
 	sleep 1
 	kill -0 $waiting
 }
@@ -23,8 +28,7 @@ awaits() {
 case_until_it_is_there() {
 	awaits sub/dir/f
 	mkdir -p "$d/sub/dir"
-	sleep 1
-	kill -0 $waiting
+	still_waits
 	touch "$d/sub/dir/f"
 	wait $waiting
 	"$LSCTL" wait "$(elsewhere)/sub/dir/f"
@@ -42,17 +46,11 @@ case_contents() {
 	"$LSCTL" wait "$(elsewhere)/f" --contents ready
 	awaits f --contents go
 	printf 'go on' > "$d/f"
-	sleep 1
-	kill -0 $waiting
+	still_waits
 	kill_replica "$(master)"
 	printf go > "$d/f"
 	wait $waiting
 	start_missing
-}
-
-start_missing() {
-	local r
-	for r in 1 2 3; do ! has_ended $r || start_replica $r; done
 }
 
 case_free() {
@@ -74,7 +72,7 @@ case_at_once() {
 	for ((i = 1; i <= 6; i++)); do
 		"$LSCTL" wait "$(elsewhere)/n" --contents $i &
 		waiting=$!
-		sleep 0.5
+		wait_until "it waits" follows_events
 		before=${EPOCHREALTIME/./}
 		echo $i > "$d/n"
 		wait $waiting
