@@ -259,6 +259,7 @@ heir() {
 		    assert answer == b"S", answer
 		if what == "ready":
 		    s.send(b"R")
+		    assert s.recv(10) == b"Y"
 	P
 }
 
