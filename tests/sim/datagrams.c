@@ -20,14 +20,29 @@ datagrams_end_of(uint64_t conn, bool client)
 	return e;
 }
 
+/* An answer on its way is the last that the client hears: its lease counts from its question. */
+static void
+cut_off_behind(struct sim *s, const struct conn *c)
+{
+	const int64_t until = s->now + 2 * s->swarm.session_lease_ms * MS;
+
+	if (s->calm || !rng_chance(&s->rng, 300))
+		return;
+	for (int i = 0; i < s->hosts_n; i++)
+		net_cut_both(s, end_of_machine(c->machine), end_of_node(i), until);
+	fault(s, FAULT_CLIENT_CUT_OFF, "%s hears nothing after its late answer", net_who(c));
+}
+
 static int64_t
-way(struct sim *s, const struct conn *c, int64_t sent)
+way(struct sim *s, const struct conn *c, int64_t sent, bool to_node)
 {
 	int64_t at = sent + net_latency(s, c);
 
 	if (!fault_strikes(s, FAULT_DATAGRAM_LATE))
 		return at;
 	fault(s, FAULT_DATAGRAM_LATE, "a datagram of %s is late", net_who(c));
+	if (!to_node && !net_is_scripted(c))
+		cut_off_behind(s, c);
 	return at + sim_between(s, 0, LATE_MAX_S * SECOND);
 }
 
@@ -55,7 +70,7 @@ leave(struct sim *s, const struct conn *c, bool to_node, struct bytes frame,
 	}
 	while (copies-- > 0)
 		heap_push(&s->heap,
-		          (struct event){.at = way(s, c, sent),
+		          (struct event){.at = way(s, c, sent, to_node),
 		                         .run = run,
 		                         .a = c->id,
 		                         .data = bytes_copy((struct bytes){sealed, sizeof sealed}),
