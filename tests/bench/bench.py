@@ -234,11 +234,17 @@ class Bench:
         return run([os.path.join(self.programs, "limit"), name, str(threads), str(self.seconds), self.disk])[0]
 
     def beside(self, workload, threads, rate):
-        """The same by the others, and the ratio of this rate to theirs."""
+        """The same by the others, and the ratio of this rate to theirs. A round in which one of them fails is told, and
+        is without it."""
         plain = workload.removeprefix("native-").removesuffix("-between")
         told = {}
         for other in self.others if plain in BESIDE else []:
-            theirs, median, p99, _ = run(other.command(plain, threads, self.seconds))
+            try:
+                theirs, median, p99, _ = run(other.command(plain, threads, self.seconds))
+            except subprocess.CalledProcessError as e:
+                print(f"bench: {other.name}: {workload} {threads}: {e}", file=sys.stderr)
+                other.up()
+                continue
             told[other.name] = {"ops": theirs, "ratio": rate / max(theirs, 1), "p50_us": median, "p99_us": p99}
         return told
 
@@ -275,7 +281,8 @@ def medians(rounds):
 
 def summarize(rounds):
     return {**medians(rounds), "spread": spread([r["ratio"] for r in rounds]),
-            "beside": {name: medians([r["beside"][name] for r in rounds]) for name in rounds[0]["beside"]}}
+            "beside": {name: medians([r["beside"][name] for r in rounds if name in r["beside"]])
+                       for name in sorted({name for r in rounds for name in r["beside"]})}}
 
 
 def reached(row):
