@@ -1,7 +1,7 @@
-/* Random damage in the files of a replica that was killed: flipped bytes, pages that are gone,
- * exchanged, garbage or cut off. It never crashes, and never takes something wrong for right: it
- * stops with one line, or goes on with what was there, and knows how much was lost. With
- * LSFS_CRASH_ALL in the environment many more kinds are tried. */
+/* Damage in the files of a replica that was killed: flipped bytes, pages that are gone, exchanged,
+ * garbage or cut off, at random and sector by sector. The replica never crashes, and never takes
+ * something wrong for right: it stops with one line, or goes on with what was there, and knows how
+ * much was lost. With LSFS_CRASH_ALL in the environment much more is tried, and every sector. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -34,6 +34,7 @@ enum {
 	SECTOR = 512,
 	TRIES = 300,
 	MANY_TRIES = 20000,
+	STRIDE = 61, /* so many sectors apart are those that are tried otherwise */
 	FILES = 6,
 	NODES = 40,
 };
@@ -282,18 +283,12 @@ struct count {
 	int opened, repaired, refused;
 };
 
+/* The replica begins twice with the damaged image in place of one of its files. */
 static void
-try_one(struct rng *rng, bool others, struct count *count)
+try_image(int victim, const struct image *image, bool others, struct count *count)
 {
-	int victim = (int)rng_below(rng, FILES);
-	struct image image = left[others][victim];
-
 	put_all_back(left[others]);
-	image.bytes = memory_zero(image.len + 1, 1);
-	memcpy(image.bytes, left[others][victim].bytes, image.len);
-	damage(rng, &image);
-	write_image(names[victim], &image);
-	free(image.bytes);
+	write_image(names[victim], image);
 	f.others = others;
 	for (int life = 0; life < 2; life++) {
 		if (!fixture_open(&f)) {
@@ -307,6 +302,44 @@ try_one(struct rng *rng, bool others, struct count *count)
 		check_found(others);
 		fixture_close(&f);
 	}
+}
+
+static struct image
+copy_of(const struct image *image)
+{
+	struct image copy = {memory_zero(image->len + 1, 1), image->len};
+
+	memcpy(copy.bytes, image->bytes, image->len);
+	return copy;
+}
+
+static void
+try_one(struct rng *rng, bool others, struct count *count)
+{
+	int victim = (int)rng_below(rng, FILES);
+	struct image image = copy_of(&left[others][victim]);
+
+	damage(rng, &image);
+	try_image(victim, &image, others, count);
+	free(image.bytes);
+}
+
+/* A bit of the sector is flipped, the sector is zeroed, the file ends there. */
+static void
+try_sector(int victim, size_t at, struct count *count)
+{
+	const struct image *good = &left[true][victim];
+	const size_t len = good->len - at < SECTOR ? good->len - at : SECTOR;
+	struct image image = copy_of(good);
+
+	image.bytes[at + at / SECTOR % len] ^= (uint8_t)(1u << at / SECTOR % 8);
+	try_image(victim, &image, true, count);
+	memset(image.bytes + at, 0, len);
+	try_image(victim, &image, true, count);
+	memcpy(image.bytes + at, good->bytes + at, len);
+	image.len = at;
+	try_image(victim, &image, true, count);
+	free(image.bytes);
 }
 
 static void
@@ -332,19 +365,58 @@ make(bool others)
 		left[others][i] = read_image(names[i]);
 }
 
-TEST(test_random_damage)
+static void
+make_both(void)
 {
-	uint64_t tries = getenv("LSFS_CRASH_ALL") != NULL ? MANY_TRIES : TRIES;
-	uint64_t first =
-	    getenv("LSFS_CRASH_SEED") != NULL ? strtoull(getenv("LSFS_CRASH_SEED"), NULL, 10) : 1;
-	struct count several = {0}, one = {0};
-
 	for (int others = 0; others < 2; others++) {
 		fixture_make(&f);
 		make(others);
 		fixture_remove(&f);
 	}
 	fixture_make(&f);
+}
+
+static void
+drop_both(void)
+{
+	fixture_remove(&f);
+	for (int i = 0; i < 2 * FILES; i++)
+		free(left[i / FILES][i % FILES].bytes);
+}
+
+static uint64_t
+first_seed(void)
+{
+	const char *drawn = getenv("LSFS_CRASH_SEED");
+
+	return drawn != NULL ? strtoull(drawn, NULL, 10) : 1;
+}
+
+TEST(test_every_sector)
+{
+	const size_t stride = getenv("LSFS_CRASH_ALL") != NULL ? 1 : STRIDE;
+	struct count count = {0};
+
+	make_both();
+	for (int victim = 0; victim < FILES; victim++)
+		for (size_t n = first_seed() % stride; n * SECTOR < left[true][victim].len;
+		     n += stride) {
+			print_message("%s, sector %zu\r", names[victim], n);
+			try_sector(victim, n * SECTOR, &count);
+		}
+	print_message("%d openings, %d of them repaired, %d refused\n", count.opened,
+	              count.repaired, count.refused);
+	assert_true(count.repaired > count.opened / 10);
+	drop_both();
+}
+
+TEST(test_random_damage)
+{
+	uint64_t tries = getenv("LSFS_CRASH_ALL") != NULL ? MANY_TRIES : TRIES;
+	uint64_t first = first_seed();
+	struct count several = {0}, one = {0};
+
+	make_both();
 	for (uint64_t seed = first; seed < first + tries; seed++) {
 		struct rng rng = rng_seeded(seed);
 
@@ -358,9 +430,7 @@ TEST(test_random_damage)
 	assert_true(several.refused < (int)tries / 4);
 	assert_int_equal(one.repaired, 0);
 	assert_true(one.refused > (int)tries / 10);
-	for (int i = 0; i < 2 * FILES; i++)
-		free(left[i / FILES][i % FILES].bytes);
-	fixture_remove(&f);
+	drop_both();
 }
 
 int
