@@ -147,7 +147,7 @@ struct client_grant {
 struct client_watched {
 	enum watch_event_kind kind;
 	uint64_t node;       /* 0: of the session, or of all nodes */
-	uint64_t generation; /* of the contents or the lock; 0: neither is another one */
+	uint64_t generation; /* of the contents or the lock; 0: neither has changed */
 	int64_t time_ns;     /* by the master's wall clock; 0: not known */
 	struct bytes path;   /* of the node, below the cell's root; owned by the update, like */
 	struct bytes name;   /* of a child */

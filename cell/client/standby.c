@@ -114,7 +114,7 @@ is_first(const struct client *c)
 	       c->connection.state == CONNECTION_OPEN;
 }
 
-/* The only replica lets in so many clients only: none of them has a second connection to it. */
+/* A replica admits a limited number of connections: to the only one a client has a single one. */
 static bool
 is_needless(const struct client *c)
 {

@@ -104,7 +104,7 @@ on_restart(void *user)
 
 	if (l->stopping)
 		return;
-	log_info("begins anew");
+	log_info("begins again");
 	l->restarting = true;
 	end_what_runs(l);
 }

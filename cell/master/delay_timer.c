@@ -5,7 +5,7 @@
  * Both are states of a node that a command ends. The master proposes that command when its own
  * timer has run the whole time since the last beginning was applied, or since its epoch began: it
  * cannot know how much of it passed under its predecessor. The command names the index of the
- * beginning: when the state has begun anew meanwhile, it has no effect. */
+ * beginning: when the state has begun again meanwhile, it has no effect. */
 #include <stdlib.h>
 #include "cell/base/keyed.h"
 #include "cell/base/memory.h"
@@ -92,7 +92,7 @@ inherit(struct master *m, struct delay_timers *of, const char *what)
 	while (m_has_time(m) && of->inherited != UINT64_MAX) {
 		m->work += WAITER_WORK;
 		if (of->after(m->tree, of->inherited, &begun)) {
-			M_TRACE(m, "%s %" PRIu64 ": its %s begins anew with the epoch",
+			M_TRACE(m, "%s %" PRIu64 ": its %s begins again with the epoch",
 			        of->kind == TIMER_DELAY ? "lock" : "file", begun.node, what);
 			m_delay_begin(m, of, &begun);
 			of->inherited = begun.node;

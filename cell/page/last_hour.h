@@ -27,7 +27,7 @@ struct last_hour {
  * whether it knows a master. */
 void last_hour_note(struct last_hour *h, mono_t now, uint64_t applied, uint64_t epoch,
                     const struct latency *commits, bool has_master);
-/* The minute that was so many minutes ago: 0 to 59. */
+/* The minute that began `minutes` minutes before this one: 0 to 59. */
 const struct last_hour_minute *last_hour_ago(const struct last_hour *h, int minutes);
 
 #endif

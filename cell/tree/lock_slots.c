@@ -5,7 +5,7 @@
 
 static_assert(LIMIT_SLOTS == 64, "a slot is a bit of `slots`");
 
-/* How many may share the node's lock beside so many holders. */
+/* How many may share the node's lock beside its holders. */
 static size_t
 room_beside(const struct node *n, size_t holders)
 {

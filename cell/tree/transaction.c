@@ -404,7 +404,7 @@ add_all(struct footprint *f, const struct footprint *of)
 
 /* Adds what the operations of the part may change. An operation that touches nothing which one
  * before it has touched is decided by the tree as it is: when it is refused, nothing is changed,
- * and nobody is told. False: a transaction may not touch so many nodes. */
+ * and nobody is told. False: it touches more nodes than a transaction may. */
 static bool
 add_part(const struct tree *t, uint64_t session, const struct subject *who,
          const struct op_transaction *o, enum transaction_part part, struct footprint *f)

@@ -429,7 +429,7 @@ size_t tree_lock_holders(const struct tree *t, uint64_t session, uint64_t owner,
 
 /* True if the number of holders that share the node's lock is limited by its slots. */
 bool tree_lock_counts(const struct tree *t, uint64_t node);
-/* How many more may share the lock when it has so many holders, SIZE_MAX: as many as now. A delay
+/* How many more may share the lock if it has `holders`, SIZE_MAX: as many as it has now. A delay
  * that stands keeps the slots of those that left it. */
 size_t tree_lock_room(const struct tree *t, uint64_t node, size_t holders);
 

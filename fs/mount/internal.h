@@ -124,7 +124,7 @@ struct stale_walk {
 	pid_t thread;   /* 0: none */
 	uint64_t call;  /* that came to a dead node, */
 	uint64_t dead;  /* to this one, */
-	uint64_t began; /* when so many names had been found */
+	uint64_t began; /* the count of names found until then */
 	/* The name that was looked up last and was absent, as a checksum; the directory 0: none. */
 	uint64_t absent_in, absent;
 	bool twice; /* it was looked up twice */
@@ -376,7 +376,7 @@ void commit_fsync(struct mount *m, struct call *c);
  * reads .cell/events, and each node whose handle was polled. An event is pending on every handle of
  * its node (POLLPRI), until that reads the contents again or is used for a lock. */
 
-/* The handles of the node are others than before: begins or ends its watch, if that is due. */
+/* The set of the node's handles has changed: begins or ends its watch, if that is due. */
 void event_watch_follow(struct mount *m, struct inode *i);
 /* Does so for all nodes: the file .cell/events is read now, or no more. */
 void event_watch_follow_all(struct mount *m);

@@ -16,7 +16,7 @@ struct versions_imaged {
 
 /* ---- whether it can be made ---- */
 
-/* Its acquire is in the queue at the cell, or it waits behind such a one. */
+/* Its acquire is in the queue at the cell, or it waits behind one that is. */
 static bool
 waits(const struct call *c)
 {

@@ -28,7 +28,7 @@ enum {
 	CUTS = 40,        /* moments at which the power is cut, spread over all there are */
 	FAILURES = 16,    /* likewise, syncs that fail */
 	PATIENCE_S = 20,
-	LONG = 300, /* slots: the write-ahead log grows, is moved and begins anew */
+	LONG = 300, /* slots: the write-ahead log grows, is moved and begins again */
 };
 
 static char why_saved[512];

@@ -1,5 +1,5 @@
 /* The write-ahead log of log.db is moved into the file beside the commits, which wait for the last
- * few pages only, and begins anew. */
+ * few pages only, and begins again. */
 #include <errno.h>
 #include <sched.h>
 #include <stdio.h>

@@ -201,7 +201,7 @@ DISK_TEST(test_reserve)
 }
 
 /* The write-ahead log, which was long when the disk became full, does not use the reserve up: it is
- * moved and begins anew, again and again. */
+ * moved and begins again, again and again. */
 DISK_TEST(test_small_writes_in_the_reserve)
 {
 	enum { BEFORE = 400, ALL = 2000 };
