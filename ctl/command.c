@@ -417,5 +417,7 @@ ctl_run(const struct ctl_command *const *all, int argc, char **argv)
 		return argc > 1 && command == NULL ? no_command(argv[1]) : print_help(command);
 	}
 	command = find_command(argv[0]);
+	if (command != NULL && command != &status_command)
+		wrong_use = CTL_USAGE;
 	return command != NULL ? run_command(argc, argv) : no_command(argv[0]);
 }

@@ -21,6 +21,7 @@
 #include "cell/sys/process.h"
 #include "ctl/command_group.h"
 #include "ctl/ctl.h"
+#include "ctl/health_check.h"
 #include "ctl/holder.h"
 
 enum {
@@ -51,6 +52,8 @@ struct supervisor {
 	mono_t tell_at; /* why it waits; MONO_NEVER: nobody reads that, or it was told */
 	mono_t lease_end;
 	bool warned;
+	struct health_check check;
+	mono_t given_up_at; /* the command gets no more time then; MONO_NEVER: it is of use */
 	int command_code;
 	int result; /* the exit code, or UNDECIDED */
 };
@@ -211,6 +214,8 @@ arm(const struct supervisor *s)
 	struct itimerspec at = {0};
 
 	next = mono_min(next, s->tell_at);
+	if (s->state == RUNS)
+		next = mono_min(next, mono_min(s->check.due, s->given_up_at));
 	if (!mono_is_never(next))
 		at.it_value = (struct timespec){.tv_sec = next.ns / 1000000000,
 		                                .tv_nsec = next.ns % 1000000000};
@@ -227,12 +232,39 @@ give_order(const struct supervisor *s, char order)
 
 /* ---- the end of the command ---- */
 
+static void reap(struct supervisor *s);
+
+/* Kills all descendants but the holder. Repeated, since one of them may have just started another.
+ */
+static void
+end_all(struct supervisor *s)
+{
+	const mono_t patience = mono_add(clock_now(), span_s(RESERVE_S));
+	int left;
+
+	if (s->state == RUNS)
+		kill(s->command, SIGKILL); /* before any look at the others */
+	command_group_kill(&s->group, s->holder);
+	do {
+		poll(NULL, 0, END_EVERY_MS);
+		reap(s);
+		left = command_group_kill(&s->group, s->holder);
+	} while (left > 0 && !mono_reached(clock_now(), patience));
+	if (left > 0)
+		log_warn("%d processes of the command were killed but have not ended yet", left);
+}
+
+/* A command that was of no use leaves no process behind when its lock is released. */
 static void
 command_ended(struct supervisor *s, int code)
 {
 	s->state = ENDED;
 	s->command_code = code;
-	give_order(s, code == 0 ? HOLDER_RELEASE_DONE : HOLDER_RELEASE);
+	if (!mono_is_never(s->given_up_at)) {
+		s->command_code = EXIT_CHECK;
+		end_all(s);
+	}
+	give_order(s, s->command_code == 0 ? HOLDER_RELEASE_DONE : HOLDER_RELEASE);
 }
 
 /* Reaps children; orphaned descendants of the command become our children, too. */
@@ -246,26 +278,8 @@ reap(struct supervisor *s)
 		if (s->state == RUNS && ended == s->command)
 			command_ended(s, WIFEXITED(status) ? WEXITSTATUS(status)
 			                                   : EXIT_BY_SIGNAL + WTERMSIG(status));
-}
-
-/* Kills all descendants. Repeated, since one of them may have just started another. */
-static void
-end_all(struct supervisor *s)
-{
-	const mono_t patience = mono_add(clock_now(), span_s(RESERVE_S));
-	int left;
-
-	kill(s->holder, SIGKILL);
-	if (s->state == RUNS)
-		kill(s->command, SIGKILL); /* before any look at the others */
-	command_group_kill(&s->group, s->holder);
-	do {
-		poll(NULL, 0, END_EVERY_MS);
-		reap(s);
-		left = command_group_kill(&s->group, s->holder);
-	} while (left > 0 && !mono_reached(clock_now(), patience));
-	if (left > 0)
-		log_warn("%d processes of the command were killed but have not ended yet", left);
+		else
+			health_check_ended(&s->check, ended, status);
 }
 
 static void
@@ -273,6 +287,7 @@ lose(struct supervisor *s, const char *why)
 {
 	const bool ran = s->state == RUNS;
 
+	kill(s->holder, SIGKILL);
 	end_all(s);
 	log_error("%s: the lock was lost: %s%s", s->l->path, why,
 	          ran ? "; the command was killed" : "");
@@ -316,11 +331,33 @@ warn_command(struct supervisor *s)
 	_exit(0);
 }
 
+/* A command that is of no use has the time of a warning to end, and its lock is released then. */
+static void
+check_health(struct supervisor *s, mono_t now)
+{
+	if (mono_reached(now, s->given_up_at)) {
+		s->given_up_at = mono_add(now, span_s(RESERVE_S));
+		end_all(s);
+	} else if (mono_is_never(s->given_up_at) && health_check_failed(&s->check)) {
+		s->given_up_at = mono_add(now, span_s(WARNING_S));
+		s->check.due = MONO_NEVER;
+		log_error("%s: the lock is given up: the check has failed (%d in a row)",
+		          s->l->path, s->check.failures);
+		descendants_signal(SIGTERM, s->holder);
+	} else if (mono_reached(now, s->check.due) && s->group.frozen) {
+		health_check_begin(&s->check, now);
+	} else if (mono_reached(now, s->check.due)) {
+		health_check_run(&s->check, now, &s->before);
+	}
+}
+
 static void
 check_deadlines(struct supervisor *s)
 {
 	mono_t now = clock_now();
 
+	if (s->state == RUNS)
+		check_health(s, now);
 	if (mono_reached(now, s->tell_at))
 		tell(s);
 	if (mono_reached(now, kill_time(s))) {
@@ -355,6 +392,7 @@ command_started(struct supervisor *s, pid_t pid)
 		command_ended(s, EXIT_NOT_RUN);
 	else
 		command_group_started(&s->group, pid);
+	health_check_begin(&s->check, clock_now());
 	reap(s);
 }
 
@@ -522,6 +560,10 @@ supervisor_run(const struct lock_options *l)
 	    .tell_at =
 	        isatty(STDERR_FILENO) ? mono_add(clock_now(), span_ms(SILENCE_MS)) : MONO_NEVER,
 	    .lease_end = MONO_NEVER,
+	    .given_up_at = MONO_NEVER,
+	    .check = {.command = l->check,
+	              .every = {(int64_t)(l->check_every_s * 1e9)},
+	              .patience = l->check_fails},
 	    .result = UNDECIDED,
 	};
 

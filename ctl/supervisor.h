@@ -18,14 +18,21 @@ struct lock_options {
 	bool elects;       /* `value` is written into the file before the command is run */
 	const char *value; /* NULL: the host and the process id */
 	int64_t every_s;   /* the command runs once in such a period; 0: each time */
+	const char *check; /* a shell command that fails when the command is of no use; or NULL */
+	double check_every_s;
+	int check_fails; /* the number of failures in a row after which the lock is given up */
 };
 
-enum { EXIT_LOST = 75 }; /* EX_TEMPFAIL of sysexits(3) */
+enum {
+	EXIT_LOST = 75, /* EX_TEMPFAIL of sysexits(3) */
+	EXIT_CHECK = 76,
+};
 
 /* Acquires the lock, runs the command (without a shell), releases the lock. Returns the exit
  * status: the command's, 128 + n when signal n ended it, 127 or 126 when it could not be run;
- * EXIT_LOST when the lock was lost before its release; the option's busy_code or CTL_FAILED when it
- * was not acquired. An error message precedes each of these but the command's own. */
+ * EXIT_LOST when the lock was lost before its release, EXIT_CHECK when it was given up for the
+ * check; the option's busy_code or CTL_FAILED when it was not acquired. An error message precedes
+ * each of these but the command's own. */
 int supervisor_run(const struct lock_options *l);
 
 #endif

@@ -17,8 +17,8 @@ struct session;
 /* ---- session_table.c: kept answers ----
  *
  * Exactly once: the answers to a session's requests are kept until the session says that they have
- * arrived. A request that is received again, however late and on whichever connection, gets the answer that
- * it had. */
+ * arrived. A request that is received again, however late and on whichever connection, gets the
+ * answer that it had. */
 
 /* The answer to a numbered request. */
 struct cached_reply {

@@ -12,6 +12,7 @@
 static struct lock_options given = {.wait_s = -1, .busy_code = CTL_FAILED, .freeze = true};
 static bool at_once;
 static double busy_code = CTL_FAILED, slots;
+static double check_every_s = 5, check_fails = 3;
 
 static bool
 take_delay(void *to, const char *text)
@@ -39,6 +40,10 @@ static const struct ctl_option options[] = {
     {"lock-delay", 0, "SECONDS", &given.delay, take_delay, .wrong = "not a number from 0 to 60"},
     {"jeopardy", 0, "freeze|ignore", &given.freeze, take_jeopardy,
      .wrong = "neither freeze nor ignore"},
+    {"check", 0, "SHELL-COMMAND", .to = &given.check},
+    {"check-every", 0, "SPAN", &check_every_s, ctl_take_span,
+     .wrong = "not a number with s, m, h, d or w"},
+    {"check-fails", 0, "N", &check_fails, .least = 1, .most = 1000},
     {0},
 };
 
@@ -46,10 +51,14 @@ static int
 run(const struct ctl *ctl, int argc, char **argv)
 {
 	(void)argc;
+	if (check_every_s < 0.1)
+		return ctl_usage("--check-every", "a tenth of a second at least");
 	given.path = argv[0];
 	given.command = ctl->command;
 	given.busy_code = (int)busy_code;
 	given.slots = (int)slots;
+	given.check_every_s = check_every_s;
+	given.check_fails = (int)check_fails;
 	given.shared |= slots > 0;
 	if (at_once)
 		given.wait_s = 0;
@@ -102,7 +111,8 @@ const struct ctl_command once_command = {
 
 const struct ctl_command lock_command = {
     "lock",
-    "runs COMMAND under the lock of PATH; exits with its status, or 75 when the lock was lost",
+    "runs COMMAND under the lock of PATH; exits with its status, or 75 when the lock was lost, or"
+    " 76 when it was given up because --check failed",
     {{.words = {"PATH"}, .runs = true, .run = run}},
     options,
 };

@@ -132,6 +132,27 @@ case_lock() {
 	down
 }
 
+case_a_check() {
+	local lock=("$LSCTL" lock --check-every 0.1 --check-fails 2)
+	up > /dev/null
+	# one failure is none, and every second one succeeds
+	touch "$work/turns"
+	exits 7 limit 60 "$LSCTL" lock --check-every 2s --check-fails 2 "$m/l" --check \
+		"echo x >> $work/turns; [ \$((\$(wc -l < $work/turns) % 2)) = 0 ]" -- sh -c \
+		'until [ "$(wc -l < "$0")" -ge 4 ]; do sleep 0.1; done; exit 7' "$work/turns"
+	one_line 76 "the check has failed (2 in a row)" "${lock[@]}" --check false "$m/l" -- \
+		sh -c 'sleep 1000 & echo $! > "$0"; wait' "$work/left"
+	gone "$(cat "$work/left")"
+	limit 5 flock -n "$m/l" true
+	one_line 76 "the check has failed" "${lock[@]}" --check "sleep 1000" "$m/l" -- sleep 1000
+	one_line 76 "the check has failed" "${lock[@]}" --check false "$m/l" -- \
+		sh -c 'trap "" TERM; while :; do sleep 0.1; done'
+	limit 5 flock -n "$m/l" true
+	one_line 2 "--check-every: a tenth of a second" "$LSCTL" lock --check true \
+		--check-every 0 "$m/l" -- true
+	down
+}
+
 case_elect() {
 	up > /dev/null
 	is "$("$LSCTL" elect "$m/primary" -- cat "$m/primary" | cut -d : -f 1)" "$(hostname)"
