@@ -53,6 +53,12 @@ number(struct bytes w, uint64_t *n)
 	return w.len > 0;
 }
 
+static bool
+is_path(struct bytes w)
+{
+	return w.len > 0 && w.data[0] == '/' && w.len <= LIMIT_PATH;
+}
+
 /* Appends the bytes that base64 stands for (RFC 4648, section 4); false: it is none. */
 static bool
 decode(struct bytes w, struct buffer *to)
@@ -160,7 +166,7 @@ read_operation(struct transaction_text *t, struct transaction_line *l, struct by
 	if (is(l->word, "rename")) {
 		l->op.code = OP_rename;
 		l->step.new_path = word(&rest);
-		return l->step.new_path.len > 0 ? NULL : "needs two paths";
+		return is_path(l->step.new_path) ? NULL : "needs two paths from the cell's root";
 	}
 	if (is(l->word, "setattr"))
 		return read_attribute(l, rest);
@@ -202,7 +208,7 @@ transaction_text_read(struct transaction_text *t, struct bytes text)
 			continue;
 		}
 		l->path = l->step.path = word(&first);
-		if (l->path.len == 0 || l->path.data[0] != '/' || l->path.len > LIMIT_PATH)
+		if (!is_path(l->path))
 			t->why = "needs a path from the cell's root, such as /a";
 		else
 			t->why = is(begins, "if") ? read_condition(l, first)
@@ -220,13 +226,15 @@ transaction_text_steps(struct transaction_text *t, struct buffer *to)
 
 	for (uint32_t i = 0; i < t->n; i++) {
 		struct transaction_line *l = &t->lines[i];
-		const struct bytes contents = {t->contents.data + l->decoded_at, l->decoded};
+		struct bytes contents = {0};
 
+		if (l->decoded > 0)
+			contents = (struct bytes){t->contents.data + l->decoded_at, l->decoded};
 		buffer_reset(&op);
 		if (l->op.code == OP_set_contents)
-			l->op.set_contents.contents = l->decoded > 0 ? contents : (struct bytes){0};
+			l->op.set_contents.contents = contents;
 		if (l->op.code == OP_append)
-			l->op.append.data = l->decoded > 0 ? contents : (struct bytes){0};
+			l->op.append.data = contents;
 		if (l->step.kind == STEP_DO)
 			wire_put_op(&op, &l->op);
 		must(!op.failed);
