@@ -177,35 +177,38 @@ node_set_contents(struct tree *t, struct node *n, struct bytes contents, int64_t
 	node_changed(t, n, stamp_ns);
 }
 
-/* Children, openers and holders have been put back by then, each by its own undo. */
+/* Children, openers and holders have been put back by then, each by its own undo: all but these and
+ * the links is as it was. */
 void
 node_put_back(struct tree *t, struct node *n, struct node *former)
 {
+	struct session *creator = former->creator;
+	struct node now;
+
 	t->nodes.bytes += former->contents.len;
 	t->nodes.bytes -= n->contents.len;
 	acl_forget_lines(n);
 	ttl_unlink(t, n);
-	n->ttl_s = former->ttl_s;
-	n->ttl_began = former->ttl_began;
-	ttl_link(t, n);
 	free((void *)n->contents.data);
-	n->contents = former->contents;
-	for (int a = 0; a < ACL_NAMES; a++) {
+	for (int a = 0; a < ACL_NAMES; a++)
 		free((void *)n->acl[a].data);
-		n->acl[a] = former->acl[a];
-	}
-	n->mtime_ns = former->mtime_ns;
-	n->ctime_ns = former->ctime_ns;
-	n->content_generation = former->content_generation;
-	n->lock_generation = former->lock_generation;
-	n->acl_generation = former->acl_generation;
-	n->checksum = former->checksum;
-	n->lock_delay_s = former->lock_delay_s;
-	n->lock_slots = former->lock_slots;
-	n->freed_epoch = former->freed_epoch;
-	n->kept_epoch = former->kept_epoch;
-	if (former->creator != NULL && n->creator == NULL)
-		creator_set(t, n, former->creator);
+
+	now = *n;
+	*n = *former;
+	n->in_tree = now.in_tree;
+	n->in_parent = now.in_parent;
+	n->in_creator = now.in_creator;
+	n->creator = now.creator;
+	n->children = now.children;
+	n->children_n = now.children_n;
+	n->openers = now.openers;
+	n->openers_n = now.openers_n;
+	n->lock = now.lock;
+	n->removed = now.removed;
+	n->acl_lines = now.acl_lines;
+	if (creator != NULL && n->creator == NULL)
+		creator_set(t, n, creator);
+	ttl_link(t, n);
 	dirty_node(t, n);
 }
 

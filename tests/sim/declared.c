@@ -7,8 +7,8 @@ is_alive(const struct item *it)
 	return it != NULL && it->died == 0;
 }
 
-static bool
-is_listed(const struct command *c, uint64_t key_wanted)
+bool
+declared_key(const struct command *c, uint64_t key_wanted)
 {
 	struct cursor at = cursor_of(c->keys.packed);
 	struct node_key key;
@@ -26,8 +26,8 @@ names(struct sim *s, const struct command *c, uint64_t node)
 	const struct item *it = model_item(&s->model, node);
 
 	if (node == NODE_ACL || (it != NULL && it->parent == NODE_ACL))
-		return is_listed(c, node) && is_listed(c, KEY_RIGHTS);
-	return is_listed(c, node);
+		return declared_key(c, node) && declared_key(c, KEY_RIGHTS);
+	return declared_key(c, node);
 }
 
 static size_t
@@ -149,6 +149,8 @@ declared(struct sim *s, const struct command *c, const struct op *op)
 		return !is_alive(model_item(&s->model, op->set_ttl.node)) ||
 		       model_item(&s->model, op->set_ttl.node)->kind != NODE_FILE ||
 		       names(s, c, op->set_ttl.node);
+	case OP_transaction:
+		return model_transaction_declared(s, c, &op->transaction);
 	case OP_append:
 	case OP_set_mtime:
 	case OP_set_acl:

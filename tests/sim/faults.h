@@ -110,9 +110,10 @@ struct swarm {
 	bool short_leave;   /* to cache: much shorter than a session lease may be */
 	unsigned caching;   /* permille of sessions that ask for leave to cache */
 	unsigned roles;     /* bits of enum role */
-	unsigned mortal;   /* permille of files with a time to live, among those that come and go */
-	unsigned counting; /* permille of touched locks that count from then on */
-	unsigned shared;   /* permille of locks that are asked for shared */
+	unsigned mortal; /* permille of files with a time to live, among those that come and go */
+	unsigned transactions; /* permille of rounds */
+	unsigned counting;     /* permille of touched locks that count from then on */
+	unsigned shared;       /* permille of locks that are asked for shared */
 	int64_t think_ms;
 	int lock_delay_s;
 	enum clocks clocks;

@@ -192,7 +192,7 @@ note_result(struct record *r, const struct result *result)
 		r->ticket = result->acquired.ticket;
 		return;
 	default:
-		return;
+		model_transaction_told(got, result);
 	}
 }
 
@@ -239,6 +239,7 @@ check_command(struct sim *s, struct record *r)
 	check_field(s, r, "the change time", (uint64_t)want->ctime_ns, (uint64_t)got->ctime_ns);
 	check_field(s, r, "the fence", want->fence, got->fence);
 	check_field(s, r, "the lock generation", want->lock_generation, got->lock_generation);
+	model_check_transaction(s, r);
 }
 
 static bool
@@ -405,7 +406,8 @@ order_of(struct order *orders, size_t *n, uint64_t session, uint64_t node)
  * behind an ordered one after it; a read on a node sees the ordered ones on it that were made
  * before. An acquire that waited is in nobody's way. What was refused, and is no entry in the log,
  * may have been decided later than what came behind it, when it is made again after a reconnect:
- * an acquire that found the lock busy, and what found most disks full. */
+ * an acquire that found the lock busy, and what found most disks full. Transactions are in order
+ * where they touch the same nodes: the model would see it. */
 static void
 check_order(struct sim *s, const struct record *r, struct order *node, struct order *all)
 {
@@ -440,7 +442,7 @@ history_finish(struct sim *s)
 			sim_fail(s, "request %lu.%lu (%s) was never answered",
 			         (unsigned long)r->session, (unsigned long)r->number,
 			         wire_op(r->op.code)->name);
-		if (r->own || r->session == 0 ||
+		if (r->own || r->session == 0 || r->op.code == OP_transaction ||
 		    (r->op.code == OP_acquire && r->op.acquire.acquire.wait) ||
 		    (read ? r->index : r->executed) == 0)
 			continue;

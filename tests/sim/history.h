@@ -39,6 +39,12 @@ struct record {
 		int64_t mtime_ns, ctime_ns;
 		uint64_t node, source, generation, lock_generation, fence, size;
 		bool fresh, same;
+		struct transaction_outcome {
+			enum transaction_part part;
+			unsigned condition, failed; /* steps */
+			enum rc rc;                 /* of the failed one */
+			uint64_t done;              /* checksum of what was done */
+		} transaction;
 	} want, got;
 	struct bytes contents; /* of a read; owned */
 	struct ticket ticket;

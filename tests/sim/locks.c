@@ -76,7 +76,7 @@ ticket_order(const struct ticket *a, const struct ticket *b)
 	return a->place < b->place ? -1 : a->place > b->place;
 }
 
-/* When it was asked for. */
+/* When it was asked for, alone or in a transaction. */
 static int64_t
 asked(const struct sim *s, uint64_t session, const struct acquire *by)
 {
@@ -88,7 +88,7 @@ asked(const struct sim *s, uint64_t session, const struct acquire *by)
 		    a->acquisition == by->acquisition)
 			return r->made;
 	}
-	return 0;
+	return s->model.by != NULL ? s->model.by->made : 0;
 }
 
 /* Did the master of this epoch tell this waiter so, before the other one asked? */

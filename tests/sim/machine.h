@@ -210,7 +210,7 @@ const struct record *work_answer(const struct sim *s, const struct process *proc
 void work_wake(struct sim *s, struct machine *m, int p, int64_t delay);
 void work_next_round(struct sim *s, struct machine *m, int p);
 
-/* ---- work_rounds.c, work_names.c, work_rights.c ---- */
+/* ---- work_rounds.c, work_names.c, work_rights.c, work_transactions.c ---- */
 
 /* The next step of a process's round. */
 void work_act(struct sim *s, struct machine *m, int p);
@@ -219,6 +219,8 @@ struct op work_acquire(struct sim *s, struct machine *m, struct process *proc, e
                        bool waits);
 struct op work_release(const struct machine *m, const struct process *proc);
 /* Those of four of the roles. */
+/* True if the process is in a round of transactions, or begins one. */
+bool work_transactions(struct sim *s, struct machine *m, int p);
 void work_names(struct sim *s, struct machine *m, int p);
 void work_ephemeral(struct sim *s, struct machine *m, int p);
 void work_directories(struct sim *s, struct machine *m, int p);

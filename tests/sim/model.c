@@ -192,6 +192,10 @@ decide_unseen(struct sim *s, const struct op *op)
 		return;
 	case OP_settle_setting:
 		return;
+	case OP_set_setting:
+	case OP_lengthen_promise:
+		setting_changes_decide(s, op);
+		return;
 	case OP_rotate_key:
 		signing_keys_decide(s, &op->rotate_key);
 		return;
@@ -210,9 +214,9 @@ decide_unseen(struct sim *s, const struct op *op)
 	}
 }
 
-static void
-decide(struct sim *s, uint64_t index, const struct command *c, const struct op *op,
-       struct outcome *want)
+void
+model_decide(struct sim *s, uint64_t index, const struct command *c, const struct op *op,
+             struct outcome *want)
 {
 	switch (op->code) {
 	case OP_create:
@@ -249,6 +253,9 @@ decide(struct sim *s, uint64_t index, const struct command *c, const struct op *
 	case OP_cancel:
 		release_or_cancel(s, index, c->session, op, want);
 		return;
+	case OP_transaction:
+		model_transaction(s, index, c, &op->transaction, want);
+		return;
 	case OP_end_session:
 		want->rc = model_end_session(s, index, c, &op->end_session);
 		return;
@@ -276,10 +283,6 @@ decide(struct sim *s, uint64_t index, const struct command *c, const struct op *
 	case OP_set_members:
 		members_replace(s, index, &op->set_members);
 		return;
-	case OP_set_setting:
-	case OP_lengthen_promise:
-		setting_changes_decide(s, op);
-		return;
 	default:
 		decide_unseen(s, op);
 	}
@@ -305,6 +308,9 @@ command(struct sim *s, uint64_t index, const struct command *c)
 	if (r != NULL && !bytes_equal(r->user, c->user))
 		sim_fail(s, "request %lu.%lu is in the log for another user",
 		         (unsigned long)c->session, (unsigned long)c->number);
+	if (r != NULL && !bytes_equal(r->encoded, c->op))
+		sim_fail(s, "request %lu.%lu is in the log, and is another one than was made",
+		         (unsigned long)c->session, (unsigned long)c->number);
 	if (r != NULL && !digits_allow(s, r, c->handle_rights))
 		sim_fail(s, "request %lu.%lu is in the log with rights %u that were not shown",
 		         (unsigned long)c->session, (unsigned long)c->number, c->handle_rights);
@@ -313,7 +319,7 @@ command(struct sim *s, uint64_t index, const struct command *c)
 	outstanding_check(s, &op);
 	want = (struct outcome){.rc = refusal(s, c, &op)};
 	if (want.rc == RC_OK)
-		decide(s, index, c, &op, &want);
+		model_decide(s, index, c, &op, &want);
 	trace_command(s, index, &op, r, &want);
 	model_rights_changed(s, &op);
 	cached_check(s, &op);
@@ -380,20 +386,23 @@ model_init(struct sim *s)
 }
 
 void
+model_free_item(struct item *it)
+{
+	for (size_t v = 0; v < it->versions_n; v++)
+		free((void *)it->versions[v].contents.data);
+	free(it->versions);
+	free(it->acls);
+	free(it->openers);
+	free(it->holders);
+	free(it->happened);
+	free(it);
+}
+
+void
 model_free(struct model *m)
 {
-	for (size_t i = 0; i < m->items_n; i++) {
-		struct item *it = m->items[i];
-
-		for (size_t v = 0; v < it->versions_n; v++)
-			free((void *)it->versions[v].contents.data);
-		free(it->versions);
-		free(it->acls);
-		free(it->openers);
-		free(it->holders);
-		free(it->happened);
-		free(it);
-	}
+	for (size_t i = 0; i < m->items_n; i++)
+		model_free_item(m->items[i]);
 	free(m->items);
 	footprint_free(&m->changed);
 	free(m->names);

@@ -152,6 +152,10 @@ struct item *model_add_item(struct model *m, uint64_t index, uint64_t parent, st
                             enum node_kind kind);
 void model_add_version(struct model *m, struct item *it, uint64_t index, struct bytes owned);
 void model_name_changed(struct model *m, uint64_t index, const struct item *it, uint64_t node);
+void model_free_item(struct item *it);
+/* Decides the command, which is permitted and declared; `want` gets the answer that is expected. */
+void model_decide(struct sim *s, uint64_t index, const struct command *c, const struct op *op,
+                  struct outcome *want);
 /* Something happened to the item, and is an event of its directory. */
 void model_child_event(struct model *m, const struct item *it, enum watch_event_kind kind);
 bool model_has_children(const struct model *m, const struct item *it);
@@ -184,6 +188,19 @@ struct item *model_opened(struct model *m, uint64_t session, uint64_t opened);
  * item changes? */
 bool declared(struct sim *s, const struct command *c, const struct op *op);
 bool declared_deletion(struct sim *s, const struct command *c, const struct item *it);
+/* Is the node, or KEY_RIGHTS, among those that it declares? */
+bool declared_key(const struct command *c, uint64_t key);
+
+/* ---- model_transactions.c ---- */
+
+/* All of the operations of one part, or nothing; on names in the root. */
+void model_transaction(struct sim *s, uint64_t index, const struct command *c,
+                       const struct op_transaction *o, struct outcome *want);
+/* Notes what a client is told, if it is of a transaction; is that what is expected? */
+void model_transaction_told(struct outcome *got, const struct result *result);
+void model_check_transaction(struct sim *s, const struct record *r);
+bool model_transaction_declared(struct sim *s, const struct command *c,
+                                const struct op_transaction *o);
 
 /* ---- model_files.c ---- */
 

@@ -11,18 +11,19 @@
  *               state, given to others and fetched from them; boots.c: the machine below it, after
  *               a failed fsync
  *   machine.h   machine.c: drives one client, and the processes or the mount above it; holds.c:
- *               what these believe to hold; work.c, work_rounds.c, work_names.c, work_rights.c:
- *               what the processes of a client do; watches.c: nodes that it watches; mounts.c,
- *               users.c, user_rounds.c: a mount, and what the processes on it do; event_readers.c:
- *               one that reads the mount's events; bulk.c: a client that writes much at once;
- *               hub.c: with one replica away, which is needed then;
+ *               what these believe to hold; work.c, work_rounds.c, work_names.c, work_rights.c,
+ *               work_transactions.c: what the processes of a client do; watches.c: nodes that it
+ *               watches; mounts.c, users.c, user_rounds.c: a mount, and what the processes on it
+ *               do; event_readers.c: one that reads the mount's events; bulk.c: a client that
+ *               writes much at once; hub.c: with one replica away, which is needed then;
  *               cached.c: what machines have cached, and must not have when it changes
  *   history.h   history.c: every request: when it was made, sent, took effect, was answered;
  *               judgement.c: all of them before the judgement of calls (tests/calls)
  *   model.h     model.c, model_files.c, model_sessions.c, model_rights.c, digits.c, signing_keys.c,
- *               locks.c, declared.c, agreed.c: what the cell should do, written down a second time
- *               and as simply as possible, fed with the log, compared with what clients are told;
- *               reads.c: and what reads show with what was there at that moment
+ *               locks.c, declared.c, agreed.c, model_transactions.c: what the cell should do,
+ *               written down a second time and as simply as possible, fed with the log, compared
+ *               with what clients are told; reads.c: and what reads show with what was there at
+ *               that moment
  *   members.h   members.c: the lists of members that there were, and what has to hold of them;
  *               operators.c, wishes.c: those who add replicas, remove them, hand the mastership
  *               over, change settings

@@ -217,6 +217,10 @@ put_outcome(struct buffer *to, const struct op *op, enum rc rc, const struct out
 		return;
 	if (o->generation != 0)
 		buffer_printf(to, ", generation %lu", (unsigned long)o->generation);
+	if (op->code == OP_transaction)
+		buffer_printf(to, ", part %d, condition %u, step %u: %s", o->transaction.part,
+		              o->transaction.condition, o->transaction.failed,
+		              rc_name(o->transaction.rc));
 	if (op->code == OP_acquire || op->code == OP_grant)
 		buffer_printf(to, ", fencing token %lu", (unsigned long)o->fence);
 }

@@ -345,5 +345,7 @@ work_act(struct sim *s, struct machine *m, int p)
 		work_next_round(s, m, p);
 		return;
 	}
+	if (proc->role < ROLES && work_transactions(s, m, p))
+		return;
 	roles[proc->role](s, m, p);
 }

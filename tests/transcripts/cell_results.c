@@ -128,6 +128,8 @@ print_op(struct buffer *to, struct sim *s, const struct op *op)
 		put_acquire(to, &op->grant.acquire);
 		buffer_printf(to, " to session %lu", (unsigned long)op->grant.session);
 	}
+	if (op->code == OP_transaction)
+		buffer_printf(to, " of %u steps", op->transaction.steps.count);
 	if (op->code == OP_release)
 		buffer_printf(to, " by %lu", (unsigned long)op->release.owner);
 	if (op->code == OP_cancel)
@@ -199,6 +201,29 @@ put_sequencer(struct buffer *to, struct bytes text)
 	              sequencer_verify(&q, signing_keys_public()) ? "by the cell" : "wrongly");
 }
 
+static void
+put_transaction(struct buffer *to, const struct result_transaction *t)
+{
+	struct cursor at = cursor_of(t->done.packed);
+	struct step_done d;
+
+	buffer_printf(to, "ok");
+	if (t->condition != 0)
+		buffer_printf(to, ", condition %u does not hold", t->condition);
+	if (t->part == PART_NONE)
+		buffer_printf(to, ", nothing is done");
+	if (t->failed != 0)
+		buffer_printf(to, ": step %u: %s", t->failed, rc_name((enum rc)t->rc));
+	while (wire_next_step_done(&at, &d)) {
+		buffer_printf(to, ", %u: node %lu", d.step, (unsigned long)d.node);
+		if (d.fence != 0)
+			buffer_printf(to, " lock generation %lu, token %lu",
+			              (unsigned long)d.generation, (unsigned long)d.fence);
+		else if (d.generation != 0)
+			buffer_printf(to, " generation %lu", (unsigned long)d.generation);
+	}
+}
+
 void
 print_result(struct buffer *to, const struct op *op, enum rc rc, struct bytes raw)
 {
@@ -232,6 +257,9 @@ print_result(struct buffer *to, const struct op *op, enum rc rc, struct bytes ra
 		return;
 	case RESULT_acquired:
 		put_acquired(to, rc, &r.acquired);
+		return;
+	case RESULT_transaction:
+		put_transaction(to, &r.transaction);
 		return;
 	case RESULT_sequencer:
 		put_sequencer(to, r.sequencer.sequencer);

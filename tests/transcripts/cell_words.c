@@ -1,5 +1,6 @@
 /* Words of cell scripts. */
 #include "tests/transcripts/cell_words.h"
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "cell/base/limit.h"
@@ -237,7 +238,7 @@ static const struct verb {
     {"rights", OP_set_acl, 0},        {"lock", OP_acquire, 0},
     {"unlock", OP_release, 0},        {"cancel", OP_cancel, 0},
     {"look", OP_get_lock, 0},         {"sequencer", OP_get_sequencer, 0},
-    {"usage", OP_get_usage, 0},
+    {"usage", OP_get_usage, 0},       {"txn", OP_transaction, 0},
 };
 enum { VERBS = sizeof verbs / sizeof *verbs };
 
@@ -315,9 +316,8 @@ node_op(struct sim *s, struct names *names, struct lock_names *locks, struct scr
 	}
 }
 
-void
-words_op(struct sim *s, struct names *names, struct lock_names *locks, struct script *w,
-         const char *word, struct op *op)
+static const struct verb *
+verb_of(struct script *w, const char *word)
 {
 	const struct verb *v = verbs;
 
@@ -325,12 +325,101 @@ words_op(struct sim *s, struct names *names, struct lock_names *locks, struct sc
 		v++;
 	if (v == verbs + VERBS)
 		script_misuse(w, "no request \"%s\"", word);
+	return v;
+}
+
+/* ---- transactions ---- */
+
+/* A name in the root. */
+static struct bytes
+next_path(struct script *w, char room[TEXT_ROOM])
+{
+	snprintf(room, TEXT_ROOM, "/%s", script_needed(w));
+	return bytes_of(room);
+}
+
+static void
+step_op(struct lock_names *locks, struct script *w, const struct verb *v, struct op *op)
+{
+	*op = (struct op){.code = v->code};
+	switch (v->code) {
+	case OP_create:
+		op->create.kind = v->kind;
+		return;
+	case OP_set_contents:
+		op->set_contents.contents = next_contents(w);
+		return;
+	case OP_append:
+		op->append.data = bytes_of(script_needed(w));
+		return;
+	case OP_acquire:
+		acquire_op(locks, w, &op->acquire.acquire);
+		return;
+	default:
+		return;
+	}
+}
+
+static void
+put_step(struct lock_names *locks, struct script *w, struct buffer *to)
+{
+	struct buffer encoded = BUFFER(LIMIT_ENTRY);
+	char path[TEXT_ROOM], new_path[TEXT_ROOM];
+	struct step step = {.kind = STEP_ELSE, .path = bytes_of("/")};
+	struct op op;
+
+	if (script_take(w, "if")) {
+		step.path = next_path(w, path);
+		step.kind = script_take(w, "absent") ? STEP_ABSENT : STEP_GENERATION;
+		if (step.kind == STEP_GENERATION) {
+			words_expect(w, "generation");
+			step.generation = script_number(w);
+		}
+	} else if (!script_take(w, "else")) {
+		const struct verb *v = verb_of(w, script_needed(w));
+
+		step.kind = STEP_DO;
+		step.path = next_path(w, path);
+		if (v->code == OP_rename)
+			step.new_path = next_path(w, new_path);
+		step_op(locks, w, v, &op);
+		wire_put_op(&encoded, &op);
+		step.op = buffer_view(&encoded);
+	}
+	wire_put_step(to, &step);
+	buffer_free(&encoded);
+}
+
+static void
+transaction_op(struct lock_names *locks, struct script *w, struct op_transaction *o)
+{
+	static uint8_t room[LIMIT_ENTRY];
+	struct buffer steps = BUFFER(LIMIT_ENTRY);
+
+	do {
+		put_step(locks, w, &steps);
+		o->steps.count++;
+	} while (script_take(w, ","));
+	must(!steps.failed);
+	memcpy(room, steps.data, steps.len);
+	o->steps.packed = (struct bytes){room, steps.len};
+	buffer_free(&steps);
+}
+
+void
+words_op(struct sim *s, struct names *names, struct lock_names *locks, struct script *w,
+         const char *word, struct op *op)
+{
+	const struct verb *v = verb_of(w, word);
+
 	*op = (struct op){.code = v->code};
 	if (op->code == OP_create)
 		op->create.kind = v->kind;
 	if (op->code == OP_delete)
 		op->delete.kind = v->kind;
-	if (is_by_name(op->code))
+	if (op->code == OP_transaction)
+		transaction_op(locks, w, &op->transaction);
+	else if (is_by_name(op->code))
 		name_op(s, w, op);
 	else if (op->code != OP_get_usage)
 		node_op(s, names, locks, w, op);

@@ -9,6 +9,8 @@
  *   unlock f by 7 [acquisition 3] | cancel f by 7 [acquisition 3] | look f (at the lock) |
  *   sequencer f
  *   end [b] [expired] (a session) | usage
+ *   txn STEP , STEP ...       a step: if f generation 3 | if f absent | else | one of create,
+ *                             mkdir, delete, rename, write, append, lock; of files in the root
  *
  * A file is named by its path without the first slash; a name that is gone still stands for the
  * node that it was, and #9 is node 9. Without `acquisition` a lock takes the client's next number,
