@@ -347,6 +347,23 @@ m_lock_acquire(struct master *m, struct m_session *s, struct m_request *r)
 		acquire_in_place(m, s, r);
 }
 
+/* ---- transactions ---- */
+
+void
+m_lock_transaction(struct master *m, struct m_session *s, struct m_request *r,
+                   const struct op_transaction *o)
+{
+	struct footprint locks = {0};
+	struct lock_queue *q;
+
+	tree_transaction_locks(m->tree, o, &locks);
+	for (size_t i = 0; i < locks.n; i++)
+		if ((q = m_queue_find(m, locks.keys[i])) != NULL)
+			m_queue_grant(m, q);
+	footprint_free(&locks);
+	propose_alone(m, s, r);
+}
+
 /* ---- release and cancel ---- */
 
 /* A command that frees a lock stands in one entry with the grants that follow from it. When apply

@@ -318,6 +318,8 @@ begin(struct master *m, struct m_session *s, struct m_request *r, const struct o
 		m_lock_cancel(m, s, r, &op->cancel);
 	} else if (op->code == OP_end_session) {
 		m_lock_end_session(m, s, r, &op->end_session);
+	} else if (op->code == OP_transaction) {
+		m_lock_transaction(m, s, r, &op->transaction);
 	} else {
 		m_propose_request(m, s, r);
 		m_propose_flush(m);

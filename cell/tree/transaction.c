@@ -339,6 +339,19 @@ op_at(const struct tree *t, const struct step *s, struct op *op)
 	}
 }
 
+void
+tree_transaction_locks(const struct tree *t, const struct op_transaction *o, struct footprint *f)
+{
+	struct steps s = steps_of(o);
+	struct place p;
+	struct op op;
+
+	while (check(o) == RC_OK && next(&s))
+		if (s.at.kind == STEP_DO && wire_get_op(s.at.op, &op) == RC_OK &&
+		    op.code == OP_acquire && path_walk(t, s.at.path, &p) == RC_OK && p.node != NULL)
+			footprint_add(f, p.node->number);
+}
+
 /* ---- footprints ---- */
 
 static void

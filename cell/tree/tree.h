@@ -293,6 +293,9 @@ void tree_read_footprint(const struct tree *t, const struct op *op, uint64_t nod
  * finish_session changes the nodes of its part, and perhaps not all of these. `f` is empty. */
 void tree_changes(const struct tree *t, const struct requester *who, const struct op *op,
                   uint64_t node, struct footprint *f);
+/* The nodes whose locks the operations of a transaction would take, as their paths lead now. */
+void tree_transaction_locks(const struct tree *t, const struct op_transaction *o,
+                            struct footprint *f);
 /* Adds a key, unless it is there. */
 void footprint_add(struct footprint *f, uint64_t key);
 /* Frees the keys, and clears the footprint. */
