@@ -188,11 +188,11 @@ check_single() {
 
 # A program of one source is named there without its ending.
 check_makefile() {
-	for f in $sources; do
-		grep -qwF "$f" Makefile.am ||
-			grep -qE "[[:space:]]${f%.c}([[:space:]]|\$)" Makefile.am ||
-			echo "$f: not in Makefile.am"
-	done
+	echo "$sources" | awk '
+		NR == FNR { for (i = 1; i <= NF; i++) named[$i] = 1; next }
+		{ program = $0; sub(/\.c$/, "", program) }
+		!($0 in named) && !(program in named) { print $0 ": not in Makefile.am" }
+	' Makefile.am -
 }
 
 check_words() {
@@ -240,15 +240,16 @@ check_prototypes() {
 # A state is made of parts, and each part is written by its own file. A line is: folder, part, files.
 check_writers() {
 	while read -r folder part files; do
+		others=
 		for f in "$folder"/*.c; do
 			case " $files " in
-			*" $(basename "$f") "*) continue ;;
+			*" ${f##*/} "*) ;;
+			*) others="$others $f" ;;
 			esac
-			grep -nE "[a-z]->$part\.[a-z_]+(\[[^]]*\])?(\.[a-z_]+)* *([-+|&]?=[^=]|\+\+|--)" \
-				"$f" /dev/null
-			grep -nE "(\+\+|--)[a-z]+->$part\.|(INSERT|REMOVE)[A-Z_]*\([^;]*&[a-z]+->$part\." \
-				"$f" /dev/null
 		done
+		grep -nE -e "[a-z]->$part\.[a-z_]+(\[[^]]*\])?(\.[a-z_]+)* *([-+|&]?=[^=]|\+\+|--)" \
+			-e "(\+\+|--)[a-z]+->$part\." \
+			-e "(INSERT|REMOVE)[A-Z_]*\([^;]*&[a-z]+->$part\." $others /dev/null
 	done <<- EOF
 		cell/client connection client_connection.c
 		cell/client keepalive client_keepalive.c
