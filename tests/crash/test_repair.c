@@ -231,7 +231,7 @@ cut(int (*work)(void), const struct fixture *made, long n, uint64_t other_state)
 	return status != OK;
 }
 
-/* At each operation behind a renaming that may be lost, and at one in four of the others. */
+/* At each operation behind a renaming that may be lost, and at one in eight of the others. */
 static void
 cut_everywhere(int (*work)(void), const char *file, const char *sql, uint64_t other_state)
 {
@@ -251,7 +251,7 @@ cut_everywhere(int (*work)(void), const char *file, const char *sql, uint64_t ot
 	copy_directory(f.directory, made.directory);
 	assert_false(cut(work, &made, LONG_MAX, other_state));
 	for (; endings[n] != 0; n++)
-		if (all || n % 4 == 1 || endings[n] == POWERCUT_TORN)
+		if (all || n % 8 == 1 || endings[n] == POWERCUT_TORN)
 			cuts += cut(work, &made, n, other_state);
 	assert_true(cuts > 6);
 	fixture_remove(&made);
