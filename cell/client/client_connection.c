@@ -13,10 +13,10 @@ enum {
 	RETRY_FIRST_MS = 10,
 	RETRY_MAX_MS = 1000,
 	/* To connect, to open the session and to get the first lease; doubled each time all have
-	 * failed. */
+	 * failed, */
 	ATTEMPT_ONLY_MS = 2000,
-	ATTEMPT_FIRST_MS = 500, /* when there are other replicas to try */
-	ATTEMPT_MAX_MS = 16000,
+	ATTEMPT_FIRST_MS = 500, /* when there are other replicas to try; */
+	ATTEMPT_GROWTH = 8,     /* at most by this: two that are dead must not cost a session */
 };
 
 static unsigned
@@ -49,7 +49,7 @@ client_connection_patience(const struct client *c)
 {
 	int64_t first = replicas(c) > 1 ? ATTEMPT_FIRST_MS : ATTEMPT_ONLY_MS;
 
-	return span_ms(grown_ms(c, first, ATTEMPT_MAX_MS));
+	return span_ms(grown_ms(c, first, ATTEMPT_GROWTH * first));
 }
 
 /* Half of a pause is random: the clients of a master that crashed must not reconnect at the same
