@@ -198,7 +198,7 @@ time_out(struct state_fetch *f, mono_t now, struct state_fetch_update *u)
 	if (f->phase == STATE_FETCH_IDLE) {
 		if (f->wanted != 0)
 			begin(f, now, u);
-	} else if (f->waiting || ++f->unanswered < f->policy.requests) {
+	} else if (f->waiting || (++f->unanswered < f->policy.requests && f->wanted == f->source)) {
 		ask(f, now, u);
 	} else {
 		give_up_at_once(f, now, "no answer in time", u);
