@@ -59,6 +59,7 @@ enum fault {
 	FAULT_LIES,         /* a faulty replica says what is not so */
 	FAULT_STOLEN_KEY,   /* used in the name of a follower */
 	FAULT_HUB,          /* a majority reaches one that lags, and nobody else */
+	FAULT_CORE,         /* only a quorum heals */
 	FAULT_AT_SETTING,   /* something strikes as a lease is set */
 	FAULT_AT_JOINING,   /* something strikes as a replica takes a step towards its vote */
 	FAULT_AT_GATHER,    /* a candidate does not reach the one whose values it lacks */
@@ -221,6 +222,27 @@ struct hub {
 void hub_draw(struct sim *s);
 /* In place of bulk_start. */
 void hub_start(struct sim *s, int64_t from);
+
+/* ---- core.c ---- */
+
+enum { CORE_LEASES = 10 }; /* of the master, until a quorum that is connected has one */
+
+struct core {
+	bool drawn;
+	struct rng rng;    /* its own: other seeds are what they were */
+	unsigned members;  /* bits of ids */
+	int64_t expected;  /* by then there is a master */
+	int64_t served_at; /* when there was one last */
+	int64_t until;     /* then the rest heals */
+	uint64_t epoch;    /* when it was expected */
+};
+
+/* Does only a core heal at first, in this run? */
+void core_draw(struct sim *s);
+/* The faults are over: a core heals, if it is drawn and there is one. */
+void core_run(struct sim *s);
+/* Does nobody begin anything any more? */
+bool core_rests(const struct sim *s);
 
 /* ---- stolen_key.c ---- */
 

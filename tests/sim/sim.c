@@ -108,6 +108,7 @@ start(struct sim *s)
 	s->hosts_n = draw_replicas(s);
 	liar_draw(s);
 	hub_draw(s);
+	core_draw(s);
 	stolen_key_draw(s);
 	s->machines_n = s->swarm.machines;
 	guest_draw(s);
@@ -199,7 +200,6 @@ calm_down(struct sim *s)
 {
 	int64_t from;
 
-	s->now = s->swarm.chaos_ms * MS;
 	s->calm = true;
 	sim_trace(s, "CALM: no faults from here on; everything must get going again");
 	for (int i = 0; i < s->hosts_n; i++)
@@ -383,8 +383,8 @@ sim_run(uint64_t seed, const struct sim_options *options, struct stats *stats)
 	s->rng = rng_seeded(seed);
 	s->options = *options;
 	start(s);
-	while (step(s, s->swarm.chaos_ms * MS))
-		;
+	sim_run_until(s, s->swarm.chaos_ms * MS);
+	core_run(s);
 	calm_down(s);
 	end = s->now + CALM_SECONDS * SECOND;
 	while (!all_done(s) && step(s, end))

@@ -31,8 +31,8 @@
  *   faults.h    swarm.c: which faults a seed has; faults.c: when they strike; adversary.c and its
  *               parts: those that wait for their moment; ambush.c: for what clients do; liar.c: a
  *               replica that says what is not so; stolen_key.c: somebody who speaks in the name of
- *               one; guest.c: a principal that comes and goes; rot.c: rows of a state that are
- *               not what they were
+ *               one; core.c: only a quorum heals; guest.c: a principal that comes and goes; rot.c:
+ *               rows of a state that are not what they were
  *   restored.h  a copy of the cell becomes a new one
  *   blocks.c    memory that is not freed
  *   quiet.c     what happens when nobody asks for anything
@@ -143,6 +143,7 @@ struct sim {
 	struct stolen_key stolen_key;
 	struct guest guest;
 	struct hub hub;
+	struct core core;
 	struct host hosts[HOSTS_MAX]; /* by id - 1 */
 	int hosts_n;                  /* up to the highest id */
 	struct members members;

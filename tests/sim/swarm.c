@@ -59,6 +59,7 @@ static const struct {
     [FAULT_LIES] = {"lies of a faulty replica", 0},
     [FAULT_STOLEN_KEY] = {"keys of followers stolen", 0},
     [FAULT_HUB] = {"hubs that lag", 0},
+    [FAULT_CORE] = {"cores that heal alone", 0},
     [FAULT_AT_SETTING] = {"strokes as a lease is set", 6000},
     [FAULT_AT_JOINING] = {"strokes at a step of joining", 4000},
     [FAULT_AT_GATHER] = {"candidates cut off from values", 8000},

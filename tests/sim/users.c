@@ -69,7 +69,7 @@ run_user(struct sim *s, struct event *e)
 		heap_again(&s->heap, e, m->paused_until);
 		return;
 	}
-	if (s->calm && u->step == 0)
+	if (core_rests(s) && u->step == 0)
 		u->idle = true;
 	else
 		act(s, m, (int)e->a);

@@ -78,7 +78,7 @@ work_next_round(struct sim *s, struct machine *m, int p)
 {
 	m->processes[p].step = 0;
 	m->processes[p].records_n = 0;
-	if (s->calm) {
+	if (core_rests(s)) {
 		m->processes[p].idle = true;
 		return;
 	}
@@ -99,7 +99,7 @@ run_wake(struct sim *s, struct event *e)
 		heap_again(&s->heap, e, m->paused_until);
 		return;
 	}
-	if (s->calm && m->processes[p].step == 0) {
+	if (core_rests(s) && m->processes[p].step == 0) {
 		m->processes[p].idle = true;
 		return;
 	}
