@@ -12,6 +12,8 @@ enum {
 	LIMIT_CELL_NAME = 64,
 	LIMIT_SETTINGS = 64,
 	LIMIT_ACL = 64 * 1024, /* bytes of an ACL file; a longer one gives no right */
+	LIMIT_GROUPS = 64,     /* ACL files that one looks into, itself included; */
+	LIMIT_GROUP_DEPTH = 4, /* and how deep they are nested */
 	LIMIT_LIMITS = 64,     /* rows of a status that tell how near limits are */
 	CELL_ID = 16, /* bytes of the random number that identifies a cell, fixed at its creation */
 	LIMIT_PRINCIPAL = 64, /* bytes of a principal's name */

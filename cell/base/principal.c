@@ -4,7 +4,7 @@
 bool
 principal_name_valid(struct bytes name)
 {
-	if (name.len < 1 || name.len > LIMIT_PRINCIPAL)
+	if (name.len < 1 || name.len > LIMIT_PRINCIPAL || name.data[0] == '@')
 		return false;
 	for (size_t i = 0; i < name.len; i++) {
 		const uint8_t c = name.data[i];

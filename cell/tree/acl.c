@@ -4,6 +4,7 @@
  *   PRINCIPAL        the principal itself, but none of its users
  *   PRINCIPAL/USER   one user of it; with an asterisk as USER, any user of it
  *   *                everyone who is authenticated
+ *   @NAME            all whom the ACL file NAME names: a group
  *
  * A name without a file gives the right to nobody, and so does a file that is too long. */
 #include <stdlib.h>
@@ -148,10 +149,55 @@ lines_of(struct node *file)
 	return file->acl_lines;
 }
 
-static bool
-grants(struct node *file, const struct subject *who)
+/* ---- groups ----
+ *
+ * A file and its groups are looked into in the order of their depth, each once, so that circles are
+ * harmless and nobody makes a look-up long. A change of any of these files is one of all
+ * rights. */
+
+struct group_walk {
+	struct node *files[LIMIT_GROUPS];
+	size_t n;
+};
+
+static void
+add_group(struct group_walk *w, struct node *file)
 {
-	return file != NULL && file->kind == NODE_FILE && names_subject(lines_of(file), who);
+	if (file == NULL || w->n == LIMIT_GROUPS)
+		return;
+	for (size_t i = 0; i < w->n; i++)
+		if (w->files[i] == file)
+			return;
+	w->files[w->n++] = file;
+}
+
+static bool
+grants(const struct tree *t, struct node *file, const struct subject *who)
+{
+	struct group_walk w = {0};
+	size_t level = 0;
+	int depth = -1;
+
+	if (file != NULL && file->kind == NODE_FILE)
+		add_group(&w, file);
+	for (size_t at = 0; at < w.n; at++) {
+		const struct acl_lines *lines = lines_of(w.files[at]);
+
+		if (names_subject(lines, who))
+			return true;
+		if (at == level) {
+			level = w.n;
+			depth++;
+		}
+		for (size_t i = 0; i < lines->n && depth < LIMIT_GROUP_DEPTH; i++) {
+			const struct bytes line = lines->list[i];
+
+			if (line.data[0] == '@')
+				add_group(&w,
+				          acl_file(t, (struct bytes){line.data + 1, line.len - 1}));
+		}
+	}
+	return false;
 }
 
 /* True if the subject of a line is the principal, one of its users, or all of them. */
@@ -185,7 +231,7 @@ acl_rights(const struct tree *t, const struct node *n, const struct subject *who
 	for (unsigned i = 0; i < ACL_NAMES; i++)
 		files[i] = acl == NULL ? NULL : node_child(acl, n->acl[i]);
 	for (unsigned i = 0; i < ACL_NAMES; i++)
-		if (grants(files[i], who))
+		if (grants(t, files[i], who))
 			rights |= 1u << i;
 	return (uint8_t)rights;
 }
@@ -226,20 +272,20 @@ bool
 tree_is_admin(const struct tree *t, struct bytes principal)
 {
 	return principal_named(t, principal) != NULL &&
-	       grants(acl_file(t, bytes_of("admin")), &(struct subject){.principal = principal});
+	       grants(t, acl_file(t, bytes_of("admin")), &(struct subject){.principal = principal});
 }
 
 bool
 acl_is_operator(const struct tree *t, const struct subject *who)
 {
-	return grants(acl_file(t, bytes_of("admin")), who);
+	return grants(t, acl_file(t, bytes_of("admin")), who);
 }
 
 bool
 tree_may_last(const struct tree *t, struct bytes principal)
 {
 	return tree_is_admin(t, principal) || (principal_named(t, principal) != NULL &&
-	                                       grants(acl_file(t, bytes_of("lasting")),
+	                                       grants(t, acl_file(t, bytes_of("lasting")),
 	                                              &(struct subject){.principal = principal}));
 }
 

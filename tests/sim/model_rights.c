@@ -93,22 +93,39 @@ lists(struct bytes text, const char *line)
 	return strstr(all, wanted) != NULL;
 }
 
-/* Did the ACL file of this name list the subject? */
+/* Did the ACL file of this name list the subject, or a group of it, which is nested so deep? */
 static bool
-is_in(struct sim *s, const char *name, uint64_t index, uint64_t session, struct bytes user)
+is_in_group(struct sim *s, const char *name, uint64_t index, uint64_t session, struct bytes user,
+            int depth)
 {
 	const struct item *file = file_at(&s->model, index, name);
 	const char *principal = model_principal(&s->model, session, index);
-	char line[2 * LIMIT_PRINCIPAL + 2], any[LIMIT_PRINCIPAL + 3];
+	char line[2 * LIMIT_PRINCIPAL + 2], any[LIMIT_PRINCIPAL + 3], group[NAME_ROOM], *rest,
+	    *next;
+	char all[LIMIT_ACL + 1] = "";
 	struct bytes text;
+	bool is = false;
 
-	if (principal[0] == '\0' || file == NULL)
+	if (principal[0] == '\0' || file == NULL || depth > LIMIT_GROUP_DEPTH)
 		return false;
 	snprintf(line, sizeof line, "%s%s%.*s", principal, user.len > 0 ? "/" : "", (int)user.len,
 	         user.len > 0 ? (const char *)user.data : "");
 	snprintf(any, sizeof any, "%s/*", principal);
 	text = contents_at(file, index);
-	return lists(text, "*") || lists(text, line) || (user.len > 0 && lists(text, any));
+	if (lists(text, "*") || lists(text, line) || (user.len > 0 && lists(text, any)))
+		return true;
+	snprintf(all, sizeof all, "%.*s", (int)text.len,
+	         text.len > 0 ? (const char *)text.data : "");
+	for (rest = all; !is && (next = strsep(&rest, "\n")) != NULL;)
+		is = sscanf(next, "@%255s", group) == 1 &&
+		     is_in_group(s, group, index, session, user, depth + 1);
+	return is;
+}
+
+static bool
+is_in(struct sim *s, const char *name, uint64_t index, uint64_t session, struct bytes user)
+{
+	return is_in_group(s, name, index, session, user, 0);
 }
 
 bool

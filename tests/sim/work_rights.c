@@ -27,12 +27,25 @@ acl_file(struct sim *s)
 	return one_of(s, names, 2);
 }
 
+/* Of groups no node has the name: others have them as their lines. */
+static const char *
+acl_or_group(struct sim *s)
+{
+	static const char *const groups[] = {"g0", "g1"};
+
+	return rng_chance(dice(s), 500) ? one_of(s, groups, 2) : acl_file(s);
+}
+
 /* Who is in an ACL file, and which of these the file has. */
 static struct op
 set_rights(struct sim *s, uint64_t acl, uint64_t file)
 {
-	static const char *const texts[] = {"",        "*",       "admin/u1", "admin/u1\nadmin/u2",
-	                                    "admin/*", "admin\n", "admin/u2"};
+	static const char *const texts[] = {"",           "*",
+	                                    "admin/u1",   "admin/u1\nadmin/u2",
+	                                    "admin/*",    "admin\n",
+	                                    "admin/u2",   "@g0",
+	                                    "@g1\nadmin", "@t0",
+	                                    "@g1",        "admin/u2\n@g0"};
 	struct op op = {.code = OP_set_contents};
 
 	if (rng_chance(dice(s), 100))
@@ -56,7 +69,7 @@ static void
 administer(struct sim *s, struct machine *m, int p)
 {
 	struct process *proc = &m->processes[p];
-	struct op op = work_create(acl_file(s), false, false);
+	struct op op = work_create(acl_or_group(s), false, false);
 
 	if (proc->step == 1) {
 		op.create.parent = NODE_ACL;
@@ -66,7 +79,7 @@ administer(struct sim *s, struct machine *m, int p)
 		op.delete =
 		    (struct op_delete){.parent = NODE_ACL,
 		                       .name = bytes_of(rng_chance(dice(s), 200) ? "everyone"
-		                                                                 : acl_file(s)),
+		                                                                 : acl_or_group(s)),
 		                       .kind = NODE_FILE};
 		work_ask(s, m, p, op);
 	} else if (proc->step == 2 && work_answer(s, proc, 0)->rc == RC_OK) {

@@ -170,6 +170,76 @@ RIGHTS_TEST(test_locks_need_write)
 	assert_needs(b, 0, OP(cancel, .node = b->file, .owner = 1, .acquisition = 2));
 }
 
+/* ---- groups ---- */
+
+static bool
+may_read(struct rights_bench *b, uint64_t session)
+{
+	return try(b, session, OP(get_contents, .node = b->file)) == RC_OK;
+}
+
+RIGHTS_TEST(test_a_group_stands_for_its_principals)
+{
+	struct rights_bench *b = *state;
+
+	write_acl(b, "readers", "@team # all of them\n");
+	assert_false(may_read(b, b->none));
+	new_acl(b, "team", "none\n");
+	assert_true(may_read(b, b->none));
+	assert_false(may_read(b, b->reader));
+	write_acl(b, "team", "reader\n");
+	assert_false(may_read(b, b->none));
+	assert_true(may_read(b, b->reader));
+}
+
+RIGHTS_TEST(test_groups_are_nested_four_deep)
+{
+	struct rights_bench *b = *state;
+
+	write_acl(b, "readers", "@1\n");
+	new_acl(b, "1", "@2\n@1\n@readers\n");
+	new_acl(b, "2", "@3\n@1\n");
+	new_acl(b, "3", "@4\n@2\n");
+	new_acl(b, "4", "none\n@5\n");
+	new_acl(b, "5", "reader\n");
+	assert_true(may_read(b, b->none));
+	assert_false(may_read(b, b->reader));
+	write_acl(b, "1", "@2\n@3\n");
+	assert_true(may_read(b, b->reader));
+}
+
+/* However many files name each other, a look-up is short. */
+RIGHTS_TEST(test_groups_in_circles)
+{
+	struct rights_bench *b = *state;
+	struct buffer all = BUFFER(LIMIT_ACL);
+	char name[8];
+
+	for (int i = 0; i < 2 * LIMIT_GROUPS; i++)
+		buffer_printf(&all, "@g%d\n", i);
+	buffer_put_u8(&all, '\0');
+	for (int i = 0; i < 2 * LIMIT_GROUPS; i++) {
+		snprintf(name, sizeof name, "g%d", i);
+		new_acl(b, name, (const char *)all.data);
+	}
+	write_acl(b, "readers", (const char *)all.data);
+	assert_false(may_read(b, b->none));
+	buffer_free(&all);
+}
+
+/* Somebody has to be named in it himself, so that no group can lock all out. */
+RIGHTS_TEST(test_the_administrators_are_no_group_alone)
+{
+	struct rights_bench *b = *state;
+	const uint64_t admin = lookup(b->f, b->acl, "admin");
+
+	new_acl(b, "ops", "none\n");
+	assert_int_equal(write_file(b->f, admin, "@ops\n"), RC_INVAL);
+	assert_int_equal(write_file(b->f, admin, "admin\n@ops\n"), RC_OK);
+	assert_true(tree_is_admin(b->f->tree, bytes_of("none")));
+	assert_false(tree_is_admin(b->f->tree, bytes_of("reader")));
+}
+
 /* A create needs write on the parent; if there is such a file, it is an open of that one. */
 RIGHTS_TEST(test_creating_needs_write_on_the_parent)
 {
