@@ -308,7 +308,8 @@ run_form(const struct scan *s, const struct ctl_form *f, int argc, char **argv)
 {
 	int code = check_words(f, argc, argv);
 
-	if (code == CTL_OK && f->runs && (given.command == NULL || *given.command == NULL))
+	if (code == CTL_OK && f->runs && (f->alone == NULL || !*f->alone) &&
+	    (given.command == NULL || *given.command == NULL))
 		code = ctl_usage("COMMAND", "needed");
 	if (code == CTL_OK)
 		code = check_options(s, f);

@@ -44,7 +44,8 @@ struct ctl_form {
 	const char *name;             /* the first word; NULL: none */
 	const char *words[CTL_WORDS]; /* the others; in brackets where they may be missing */
 	bool many;                    /* the last word may be repeated */
-	bool runs;                    /* then a program, and its arguments, follow */
+	bool runs;                    /* then a program, and its arguments, follow, */
+	const bool *alone;            /* unless this flag is given; NULL: always */
 	/* Returns an exit code. argv[argc] is NULL. */
 	int (*run)(const struct ctl *ctl, int argc, char **argv);
 };

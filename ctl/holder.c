@@ -296,8 +296,8 @@ acquire(struct holder *h)
 
 /* ---- what the holder writes ---- */
 
-/* Writes a line into the locked file, unless the lock was lost meanwhile. The node of the lock is
- * opened again, whatever its name leads to by now. */
+/* Writes a line into the locked file (NULL: empties it), unless the lock was lost meanwhile. The
+ * node of the lock is opened again, whatever its name leads to by now. */
 static void
 write_line(const struct holder *h, const char *line, const char *what)
 {
@@ -309,7 +309,7 @@ write_line(const struct holder *h, const char *line, const char *what)
 	snprintf(path, sizeof path, "/proc/self/fd/%d", h->fd);
 	fd = open(path, O_WRONLY | O_TRUNC | O_CLOEXEC);
 	written = fd >= 0 && sequencer && lsfs_set_sequencer(fd, sequencer) == 0 &&
-	          dprintf(fd, "%s\n", line) > 0 && fsync(fd) == 0;
+	          (line == NULL || dprintf(fd, "%s\n", line) > 0) && fsync(fd) == 0;
 	if (written && close(fd) == 0)
 		return;
 	log_error("%s: cannot write %s: %s", h->l->path, what, strerror(errno));
@@ -488,6 +488,8 @@ holder_run(const struct lock_options *l, int orders, int reports, const sigset_t
 		utc_text(h.began_s, began);
 		write_line(&h, began, "the time of the run");
 	}
+	if (held && l->clears)
+		write_line(&h, NULL, "that there is no primary");
 	if (held)
 		release(&h);
 	_exit(CTL_OK);

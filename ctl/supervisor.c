@@ -526,7 +526,7 @@ start(struct supervisor *s)
 		sigaddset(&s->watched, forwarded[i]);
 	blocked = s->watched;
 	sigaddset(&blocked, SIGPIPE);
-	sigprocmask(SIG_BLOCK, &blocked, &s->before);
+	sigprocmask(SIG_BLOCK, &blocked, NULL);
 	s->signals = signalfd(-1, &s->watched, SFD_CLOEXEC);
 	s->timer = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
 	return s->signals >= 0 && s->timer >= 0 && prctl(PR_SET_CHILD_SUBREAPER, 1) == 0 &&
@@ -551,11 +551,12 @@ wait_and_serve(struct supervisor *s)
 		on_signal(s);
 }
 
-int
-supervisor_run(const struct lock_options *l)
+static int
+run_once(const struct lock_options *l, const sigset_t *before)
 {
 	struct supervisor s = {
 	    .l = l,
+	    .before = *before,
 	    .group = {.to_guard = -1},
 	    .tell_at =
 	        isatty(STDERR_FILENO) ? mono_add(clock_now(), span_ms(SILENCE_MS)) : MONO_NEVER,
@@ -579,5 +580,21 @@ supervisor_run(const struct lock_options *l)
 	command_group_remove(&s.group);
 	if (s.result != EXIT_LOST)
 		waitpid(s.holder, NULL, 0); /* then its descriptors on the mount are closed */
+	close(s.signals);
+	close(s.timer);
+	close(s.orders);
+	close(s.reports);
 	return s.result;
+}
+
+int
+supervisor_run(const struct lock_options *l)
+{
+	sigset_t before;
+	int code;
+
+	sigprocmask(SIG_BLOCK, NULL, &before);
+	while ((code = run_once(l, &before)) == EXIT_LOST && l->restarts)
+		sleep(RESERVE_S); /* a session that was lost may be followed by another one */
+	return code;
 }

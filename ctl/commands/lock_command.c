@@ -3,9 +3,16 @@
  * holds the lock as long as it is the primary. once: runs a command once in a period over all
  * hosts; the time of the last run stands in the locked file. */
 #include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/xattr.h>
+#include <unistd.h>
 #include "cell/base/limit.h"
+#include "cell/sys/file.h"
+#include "cell/sys/log.h"
 #include "ctl/ctl.h"
 #include "ctl/supervisor.h"
 
@@ -31,19 +38,24 @@ take_jeopardy(void *to, const char *text)
 	return *(bool *)to || strcmp(text, "ignore") == 0;
 }
 
+/* clang-format off */
+#define LOCK_OPTIONS \
+    {"nonblock", 'n', .to = &at_once}, \
+    {"wait", 'w', "SECONDS", &given.wait_s, .most = 1e9}, \
+    {"conflict-exit-code", 'E', "CODE", &busy_code, .most = 255}, \
+    {"lock-delay", 0, "SECONDS", &given.delay, take_delay, .wrong = "not a number from 0 to 60"}, \
+    {"jeopardy", 0, "freeze|ignore", &given.freeze, take_jeopardy, \
+     .wrong = "neither freeze nor ignore"}, \
+    {"check", 0, "SHELL-COMMAND", .to = &given.check}, \
+    {"check-every", 0, "SPAN", &check_every_s, ctl_take_span, \
+     .wrong = "not a number with s, m, h, d or w"}, \
+    {"check-fails", 0, "N", &check_fails, .least = 1, .most = 1000}
+/* clang-format on */
+
 static const struct ctl_option options[] = {
     {"shared", 's', .to = &given.shared},
     {"slots", 0, "N", &slots, .least = 1, .most = LIMIT_SLOTS},
-    {"nonblock", 'n', .to = &at_once},
-    {"wait", 'w', "SECONDS", &given.wait_s, .most = 1e9},
-    {"conflict-exit-code", 'E', "CODE", &busy_code, .most = 255},
-    {"lock-delay", 0, "SECONDS", &given.delay, take_delay, .wrong = "not a number from 0 to 60"},
-    {"jeopardy", 0, "freeze|ignore", &given.freeze, take_jeopardy,
-     .wrong = "neither freeze nor ignore"},
-    {"check", 0, "SHELL-COMMAND", .to = &given.check},
-    {"check-every", 0, "SPAN", &check_every_s, ctl_take_span,
-     .wrong = "not a number with s, m, h, d or w"},
-    {"check-fails", 0, "N", &check_fails, .least = 1, .most = 1000},
+    LOCK_OPTIONS,
     {0},
 };
 
@@ -65,11 +77,86 @@ run(const struct ctl *ctl, int argc, char **argv)
 	return supervisor_run(&given);
 }
 
+/* ---- who is the primary ---- */
+
+enum { TRIES = 100, ROOM = 32 };
+
+static bool
+attribute(int fd, const char *name, char value[ROOM])
+{
+	const ssize_t n = fgetxattr(fd, name, value, ROOM - 1);
+
+	value[n > 0 ? n : 0] = '\0';
+	return n > 0;
+}
+
+/* Prints the contents if the lock is held, before and after they are read, and they were written
+ * since: by the clock of the cell, which is that of both times. */
+static int
+show(int fd, const char *path)
+{
+	struct buffer contents = BUFFER(LIMIT_CONTENTS);
+	char since[ROOM], after[ROOM];
+	bool current = false;
+	struct stat st;
+
+	for (int tries = 0; tries < TRIES; tries++) {
+		buffer_reset(&contents);
+		if (!attribute(fd, "user.ls.lock_since", since) || fstat(fd, &st) < 0 ||
+		    file_read(fd, LIMIT_CONTENTS, &contents) != 0)
+			break;
+		current = (st.st_mtim.tv_sec * 1000000000ll + st.st_mtim.tv_nsec) >=
+		              strtoll(since, NULL, 10) &&
+		          contents.len > 0;
+		if (attribute(fd, "user.ls.lock_since", after) && strcmp(since, after) == 0)
+			break;
+		current = false;
+	}
+	if (current)
+		fwrite(contents.data, 1, contents.len, stdout);
+	else
+		log_warn("%s: there is no primary", path);
+	buffer_free(&contents);
+	return current ? CTL_OK : CTL_FAILED;
+}
+
+static int
+run_show(const char *path)
+{
+	const int fd = open(path, O_RDONLY | O_CLOEXEC);
+	char value[ROOM];
+	int rc = CTL_FAILED;
+
+	if (fd < 0)
+		log_error("%s: %s", path, strerror(errno));
+	else if (!attribute(fd, "user.ls.lock_generation", value))
+		log_error("%s: not on a mounted cell", path);
+	else
+		rc = show(fd, path);
+	if (fd >= 0)
+		close(fd);
+	return rc;
+}
+
+/* ---- elect ---- */
+
+static bool shows;
+
+static const struct ctl_option elect_options[] = {
+    {"show", 0, .to = &shows},
+    {"clear", 0, .to = &given.clears},
+    {"restart", 0, .to = &given.restarts},
+    LOCK_OPTIONS,
+    {0},
+};
+
 static int
 run_elect(const struct ctl *ctl, int argc, char **argv)
 {
-	if (given.shared || slots > 0)
-		return ctl_usage(given.shared ? "-s" : "--slots", "there is one primary");
+	if (shows)
+		return ctl->command[0] != NULL || argc > 1
+		           ? ctl_usage("--show", "PATH alone is needed")
+		           : run_show(argv[0]);
 	given.elects = true;
 	given.value = argv[1];
 	return run(ctl, argc, argv);
@@ -119,7 +206,8 @@ const struct ctl_command lock_command = {
 
 const struct ctl_command elect_command = {
     "elect",
-    "as lock, and writes VALUE (default: HOST:PID) into the file before COMMAND runs",
-    {{.words = {"PATH", "[VALUE]"}, .runs = true, .run = run_elect}},
-    options,
+    "as lock, and writes VALUE (default: HOST:PID) into the file before COMMAND runs; with --show,"
+    " prints that of the primary there is: exit 1 if there is none",
+    {{.words = {"PATH", "[VALUE]"}, .runs = true, .alone = &shows, .run = run_elect}},
+    elect_options,
 };

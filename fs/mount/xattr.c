@@ -128,6 +128,17 @@ show_lock(const struct mount *m, const struct result *r, struct buffer *to)
 	lock_text_state(to, r->lock.state, r->lock.holders.count, r->lock.delay_left_s);
 }
 
+static void
+show_lock_since(const struct mount *m, const struct result *r, struct buffer *to)
+{
+	struct cursor from = cursor_of(r->lock.holders.packed);
+	struct lock_holder holder;
+
+	(void)m;
+	if (wire_next_lock_holder(&from, &holder))
+		buffer_printf(to, "%lld", (long long)holder.since_ns);
+}
+
 enum { LINE = 512 }; /* more than the line of a holder or waiter */
 
 /* Prints as many holders as fit into the largest value of an attribute. */
@@ -359,6 +370,7 @@ static const struct attribute attributes[] = {
     {"user.ls.lock_generation", OP_get_lock, show_lock_generation, NULL, NULL},
     {"user.ls.lock", OP_get_lock, show_lock, set_lock, remove_lock},
     {"user.ls.lock_holders", OP_get_lock, show_lock_holders, NULL, NULL},
+    {"user.ls.lock_since", OP_get_lock, show_lock_since, NULL, NULL},
     {"user.ls.lock_waiters", OP_get_queue, show_lock_waiters, NULL, NULL},
     {"user.ls.sequencer", OP_get_sequencer, show_sequencer, NULL, NULL},
     {"user.ls.fence", OP_get_sequencer, show_fence, NULL, NULL},
@@ -422,10 +434,8 @@ get_heard(struct mount *m, struct call *c, const struct client_answer *a)
 
 	if (error == 0)
 		attribute_find(c->event.name)->show(m, &a->result, &value);
-	if (error == 0 && (value.len == 0 || value.failed))
-		error = ENODATA;
-	if (error == EACCES) /* a sequencer, which only those have that may write */
-		error = ENODATA;
+	if (error == EACCES || (error == 0 && (value.len == 0 || value.failed)))
+		error = ENODATA; /* EACCES: a sequencer, which only those have that may write */
 	if (error)
 		call_status(m, c, error);
 	else

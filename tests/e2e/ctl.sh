@@ -167,7 +167,7 @@ exclusive"
 	is "$(cat "$m/primary")" first
 	one_line 2 "-- COMMAND: needed" "$LSCTL" elect "$m/primary" me true
 	one_line 2 "COMMAND: needed" "$LSCTL" elect "$m/primary" --
-	one_line 2 "there is one primary" "$LSCTL" elect -s "$m/primary" -- true
+	one_line 2 "invalid option" "$LSCTL" elect -s "$m/primary" -- true
 	mkdir "$m/elect-dir"
 	one_line 1 "cannot write the name" "$LSCTL" elect "$m/elect-dir" -- true
 	down

@@ -1,0 +1,82 @@
+#!/bin/bash
+# Elections by lsctl elect on two mounts, while the master is killed.
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/loopback.sh"
+
+case_up() {
+	up_of_three cache_lease=1s session_lease=2s
+	mount_second
+}
+
+elect() { limit 60 "$LSCTL" elect "$@"; }
+nobody() { exits 1 elect --show "$1" > "$work/shown" 2> "$work/err" && [ ! -s "$work/shown" ]; }
+someone() { elect --show "$1" > "$work/shown" 2> "$work/err"; }
+
+case_the_primary_is_shown_while_there_is_one() {
+	local theirs=$m2/${d##*/}
+	nobody "$d/primary"
+	is "$(elect "$d/primary" db1 -- "$LSCTL" elect --show "$theirs/primary")" db1
+	is "$(cat "$theirs/primary")" db1
+	nobody "$theirs/primary"
+	exits 2 elect --show "$d/primary" -- true 2> "$work/err"
+	exits 1 elect --show "$work" 2> "$work/err"
+}
+
+# Between its lock and its name the new primary has the file of the former one.
+case_the_former_one_is_not_shown() {
+	local theirs=$m2/${d##*/}
+	elect "$d/primary" former -- true
+	limit 20 flock "$d/primary" "$LSCTL" elect --show "$theirs/primary" > "$work/shown" \
+		2> "$work/err" && return 1
+	is "$(cat "$work/shown")" ""
+	is "$(limit 20 flock "$d/primary" sh -c \
+		'echo next > "$1" && "$2" elect --show "$3"' sh "$d/primary" "$LSCTL" \
+		"$theirs/primary")" next
+}
+
+case_the_name_is_cleared() {
+	elect --clear "$d/primary" db1 -- grep -q db1 "$d/primary"
+	is "$(stat -c %s "$m2/${d##*/}/primary")" 0
+	exits 7 elect --clear "$d/primary" db1 -- sh -c 'exit 7'
+	is "$(stat -c %s "$m2/${d##*/}/primary")" 0
+}
+
+case_a_fail_over_in_the_middle() {
+	local theirs=$m2/${d##*/} old one two
+	"$LSCTL" elect "$d/primary" one -- sleep 6 &
+	one=$!
+	wait_until "there is a primary" someone "$theirs/primary"
+	"$LSCTL" elect "$theirs/primary" two -- sleep 60 &
+	two=$!
+	old=$(master)
+	kill_replica "$old"
+	is "$(elect --show "$theirs/primary")" one
+	start_replica "$old"
+	wait $one
+	wait_until "there is the next one" shows_two "$d/primary"
+	kill $two
+	wait $two || :
+}
+shows_two() { [ "$(elect --show "$1" 2> "$work/err")" = two ]; }
+
+# An operator ends the session: the command is killed, and started again when the lock is had again.
+case_a_command_that_is_started_again() {
+	local session restarted
+	session=$(sed -n 's/^session: //p' "$m/.cell/status")
+	: > "$work/starts"
+	"$LSCTL" elect --restart --lock-delay 1 "$d/primary" one -- \
+		sh -c 'echo >> "$1"; exec sleep 60' sh "$work/starts" 2> "$work/err" &
+	restarted=$!
+	wait_until "it runs" has_started 1
+	cell_ctl session destroy "$session"
+	wait_until "it runs again" has_started 2
+	is "$(elect --show "$m2/${d##*/}/primary")" one
+	kill $restarted
+	wait $restarted || :
+	grep -q "the lock was lost" "$work/err"
+}
+has_started() { [ "$(wc -l < "$work/starts")" = "$1" ]; }
+
+case_down() { down; }
+
+run_cases
