@@ -84,6 +84,7 @@ choose(struct sim *s)
 		fit += is_fit(s, &s->hosts[i]);
 	if (master != NULL && is_fit(s, master) && fit > wanted && rng_chance(&c->rng, 500)) {
 		but = master;
+		c->old_master = master->id;
 		fit--;
 	}
 	if (fit < wanted)
@@ -141,6 +142,18 @@ cut_link(struct sim *s, int a, int b, enum style style)
 		net_cut(s, a, b, c->until);
 	if (cut_back)
 		net_cut(s, b, a, c->until);
+}
+
+/* The core hears it, and it hears nothing. */
+static void
+deafen(struct sim *s, int id)
+{
+	for (int other = 1; other <= s->hosts_n; other++) {
+		if (!is_core(s, other))
+			continue;
+		link_heal(s, id, other);
+		net_cut(s, end_of_host(other), end_of_host(id), s->core.until);
+	}
 }
 
 static void
@@ -205,6 +218,8 @@ part(struct sim *s)
 		for (int b = a + 1; b < s->hosts_n; b++)
 			if (!is_core(s, a + 1) || !is_core(s, b + 1))
 				cut_link(s, end_of_node(a), end_of_node(b), style);
+	if (c->old_master != 0 && rng_chance(&c->rng, 500))
+		deafen(s, c->old_master);
 	for (int i = 0; i < s->machines_n; i++)
 		for (int n = 0; n < s->hosts_n; n++)
 			cut_link(s, end_of_machine(i), end_of_node(n), style);

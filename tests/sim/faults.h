@@ -231,6 +231,7 @@ struct core {
 	bool drawn;
 	struct rng rng;    /* its own: other seeds are what they were */
 	unsigned members;  /* bits of ids */
+	int old_master;    /* which is not in it; 0: it is, or there was none */
 	int64_t expected;  /* by then there is a master */
 	int64_t served_at; /* when there was one last */
 	int64_t until;     /* then the rest heals */
