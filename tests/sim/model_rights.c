@@ -117,7 +117,7 @@ is_in_group(struct sim *s, const char *name, uint64_t index, uint64_t session, s
 	snprintf(all, sizeof all, "%.*s", (int)text.len,
 	         text.len > 0 ? (const char *)text.data : "");
 	for (rest = all; !is && (next = strsep(&rest, "\n")) != NULL;)
-		is = sscanf(next, "@%255s", group) == 1 &&
+		is = sscanf(next, "@%15s", group) == 1 &&
 		     is_in_group(s, group, index, session, user, depth + 1);
 	return is;
 }
