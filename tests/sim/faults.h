@@ -93,8 +93,9 @@ const char *fault_name(enum fault f);
 /* What a seed is like. */
 struct swarm {
 	int machines, processes;
-	bool mounts;  /* every machine has one */
-	bool watches; /* clients watch files */
+	bool mounts;      /* every machine has one */
+	bool watches;     /* clients watch files */
+	unsigned unwatch; /* permille of looks at a watched node after which its watch ends */
 	int64_t session_lease_ms, grace_ms, chaos_ms;
 	int64_t latency_us, disk_us; /* usual delays */
 	int operators;               /* 0: the members stay who they are */

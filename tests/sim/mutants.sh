@@ -11,7 +11,7 @@ export LC_ALL=C
 
 source=$(cd "${srcdir:-.}" && pwd) || exit 2
 patches=$source/tests/sim/mutants
-seeds=${SEEDS:-4000}
+seeds=${SEEDS:-8000}
 first=${FROM:-1}
 work=$(mktemp -d "${TMPDIR:-/tmp}/mutants.XXXXXX") || exit 2
 trap 'rm -rf "$work"' EXIT

@@ -14,6 +14,9 @@ enum {
 	WATCHES_PERMILLE = 300,
 	BEGIN_PERMILLE = 150,
 	END_PERMILLE = 60,
+	RESTLESS_PERMILLE = 250, /* runs in which most watches end soon */
+	RESTLESS_END_PERMILLE = 600,
+	TOLD_PERMILLE = 200, /* events after which, in such a run, a watch ends at once */
 	ROOT_PERMILLE = 200,
 	WATCHES_MOST = 8,
 	HESITATION_MS = 500,
@@ -29,6 +32,8 @@ watches_init(struct sim *s)
 {
 	s->watching = rng_seeded(s->seed ^ 0x77617463);
 	s->swarm.watches = s->script == NULL && rng_chance(&s->watching, WATCHES_PERMILLE);
+	s->swarm.unwatch =
+	    rng_chance(&s->watching, RESTLESS_PERMILLE) ? RESTLESS_END_PERMILLE : END_PERMILLE;
 }
 
 void
@@ -161,7 +166,7 @@ consider(struct sim *s, struct machine *m, uint64_t node, uint64_t generation)
 {
 	const struct watched *w = find(m, node);
 
-	if (w != NULL && rng_chance(&s->watching, END_PERMILLE))
+	if (w != NULL && rng_chance(&s->watching, s->swarm.unwatch))
 		decide(s, m, node, END);
 	else if (w == NULL && !s->calm && rng_chance(&s->watching, BEGIN_PERMILLE))
 		decide(s, m, node, generation);
@@ -393,9 +398,12 @@ watches_told(struct sim *s, struct machine *m, const struct client_watched *e)
 		gone(s, m, w);
 	else if (w != NULL && e->kind == EVENT_CONFLICTING_LOCK)
 		conflicts(s, w);
-	else if (w != NULL)
+	else if (w != NULL) {
 		happened(s, m, w, e);
-	else if (w == NULL && e->node != 0)
+		if (!s->calm && s->swarm.unwatch == RESTLESS_END_PERMILLE &&
+		    rng_chance(&s->watching, TOLD_PERMILLE))
+			watch_in(s, m, e->node, END, AGAIN_MS); /* others may be on their way */
+	} else if (w == NULL && e->node != 0)
 		sim_fail(s, "client %d is told of %s, which it does not watch", m->id + 1,
 		         trace_path(s, e->node));
 }
