@@ -4,6 +4,7 @@
 
 #include "cell/base/must.h"
 #include "cell/config/member_addresses.h"
+#include "cell/wire/codec.h"
 #include "cell/wire/condition.h"
 
 enum { STEP_SLOW_MS = 10 };
@@ -186,18 +187,44 @@ server_step(struct server *s, struct replica_event event)
 
 /* ---- its results ---- */
 
+static bool
+is_acceptance(const struct queued_frame *f)
+{
+	return f->peer != 0 && wire_frame_code(f->frame) == MSG_accepted;
+}
+
+/* Opens the gate for the frames that waited for the write. Of several acceptances for a peer, of
+ * which there are thousands after a disk was stuck, the last one says all. */
+static void
+open_gate(struct server *s, uint64_t write)
+{
+	const struct queued_frame *last[UINT8_MAX + 1] = {0}, *f;
+	struct queued_frame taken;
+
+	TAILQ_FOREACH(f, &s->gate, link)
+		if (f->after > write)
+			break;
+		else if (is_acceptance(f))
+			last[f->peer] = f;
+	while ((f = TAILQ_FIRST(&s->gate)) != NULL && f->after <= write) {
+		const bool repeated = is_acceptance(f) && last[f->peer] != f;
+
+		frame_queue_take(&s->gate, &taken);
+		if (repeated)
+			queued_frame_free(&taken);
+		else
+			post(s, taken);
+	}
+}
+
 void
 server_persisted(struct server *s, uint64_t write)
 {
-	struct queued_frame p;
-
 	if (write == 0)
 		return; /* a write of hints only, for which no frame waits */
 	must(write >= s->durable);
 	s->durable = write;
-	while (!TAILQ_EMPTY(&s->gate) && TAILQ_FIRST(&s->gate)->after <= write &&
-	       frame_queue_take(&s->gate, &p))
-		post(s, p);
+	open_gate(s, write);
 	server_step(s, (struct replica_event){.kind = REPLICA_PERSISTED, .write = write});
 }
 
