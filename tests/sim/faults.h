@@ -246,6 +246,12 @@ void core_run(struct sim *s);
 /* Does nobody begin anything any more? */
 bool core_rests(const struct sim *s);
 
+/* ---- election.c ---- */
+
+/* Once all replicas are there and awake and have written what they had to, a master is found soon;
+ * returns when at the latest. */
+int64_t election_expect(struct sim *s);
+
 /* ---- stolen_key.c ---- */
 
 struct stolen_key {

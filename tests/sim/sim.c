@@ -13,8 +13,6 @@ enum {
 	QUIET_SECONDS = 5, /* after that, at the end of a run */
 	LATE_SECONDS = 25, /* longer than a session that nobody wants any more */
 	EVENTS_MAX = 20 * 1000 * 1000,
-	ELECTION_SECONDS = 5, /* until there is a master when nothing is in its way any more */
-	COPY_SECONDS = 4,     /* until a copy that failed is tried again: one may need it to vote */
 };
 
 int64_t
@@ -147,53 +145,6 @@ step(struct sim *s, int64_t until)
 	return true;
 }
 
-static int64_t
-election_time(const struct sim *s)
-{
-	const int64_t lease = setting_changes_greatest(s, SETTING_master_lease);
-
-	return lease / LEASE_MS * (ELECTION_SECONDS * SECOND / MS) + liar_delay(s);
-}
-
-/* An operator may have sent the last one away. */
-static void
-run_check_master(struct sim *s, struct event *e)
-{
-	int64_t soon = s->handed_over + election_time(s);
-
-	if (sim_serving(s) != NULL)
-		return;
-	if (s->swarm.operators == 0 || soon <= e->at)
-		sim_fail(s, "the replicas have no master, and nothing is in its way");
-	heap_push(&s->heap, (struct event){.at = soon, .run = run_check_master});
-}
-
-/* Once all are there and awake and have written what they had to, a master is found soon; returns
- * when at the latest. */
-static int64_t
-expect_master(struct sim *s)
-{
-	int64_t at = s->now, copy = 0;
-
-	for (int i = 0; i < s->hosts_n; i++) {
-		const struct host *n = &s->hosts[i];
-		const int64_t times[] = {n->up ? n->paused_until : n->back_at,
-		                         n->disk.log_under_way.busy, n->disk.state_under_way.busy,
-		                         n->disk.stuck_until,
-		                         n->stopping ? s->now + 3 * SECOND : 0};
-
-		for (size_t t = 0; host_exists(n) && t < sizeof times / sizeof *times; t++)
-			at = times[t] > at ? times[t] : at;
-		if (host_exists(n) && n->up && px_behind(replica_px(n->replica)) != 0)
-			copy = COPY_SECONDS * SECOND;
-	}
-	if (s->swarm.datagrams) /* connections that do not come about were not broken */
-		at += LINK_PATIENCE_MS * MS;
-	at += copy + election_time(s);
-	heap_push(&s->heap, (struct event){.at = at, .run = run_check_master});
-	return at;
-}
-
 /* No new faults; all are connected. What is paused stays so for as long as it was meant to. */
 static void
 calm_down(struct sim *s)
@@ -213,7 +164,7 @@ calm_down(struct sim *s)
 		for (int b = 1; b <= s->hosts_n; b++)
 			if (a != b)
 				link_break(s, a, b);
-	from = expect_master(s);
+	from = election_expect(s);
 	if (s->hub.on)
 		hub_start(s, from);
 	else

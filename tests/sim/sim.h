@@ -31,13 +31,11 @@
  *   faults.h    swarm.c: which faults a seed has; faults.c: when they strike; adversary.c and its
  *               parts: those that wait for their moment; ambush.c: for what clients do; liar.c: a
  *               replica that says what is not so; stolen_key.c: somebody who speaks in the name of
- *               one; core.c: only a quorum heals; guest.c: a principal that comes and goes; rot.c:
- *               rows of a state that are not what they were
- *   restored.h  a copy of the cell becomes a new one
- *   blocks.c    memory that is not freed
- *   quiet.c     what happens when nobody asks for anything
- *   trace.c     what happens, in words
- *   soak.c      many runs, on all cores
+ *               one; core.c: only a quorum heals; election.c: a master is found; guest.c: a
+ * principal that comes and goes; rot.c: rows of a state that are not what they were restored.h  a
+ * copy of the cell becomes a new one blocks.c    memory that is not freed quiet.c     what happens
+ * when nobody asks for anything trace.c     what happens, in words soak.c      many runs, on all
+ * cores
  *
  * A run takes a minute or more of virtual time and has two parts: with faults, in which only safety
  * counts; then without, in which everything that was begun must come to an end. Nothing here
