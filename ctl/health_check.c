@@ -18,10 +18,9 @@ health_check_begin(struct health_check *c, mono_t now)
 void
 health_check_run(struct health_check *c, mono_t now, const sigset_t *mask)
 {
-	if (c->pid > 0) {
-		kill(-c->pid, SIGKILL);
+	if (c->pid > 0)
 		c->failures++;
-	}
+	health_check_end(c);
 	c->due = mono_add(now, c->every);
 	fflush(NULL);
 	c->pid = fork();
@@ -48,6 +47,14 @@ health_check_ended(struct health_check *c, pid_t child, int status)
 		return;
 	c->pid = 0;
 	c->failures = WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : c->failures + 1;
+}
+
+void
+health_check_end(struct health_check *c)
+{
+	if (c->pid > 0)
+		kill(-c->pid, SIGKILL);
+	c->pid = 0;
 }
 
 bool

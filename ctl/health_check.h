@@ -25,6 +25,8 @@ void health_check_begin(struct health_check *c, mono_t now);
 void health_check_run(struct health_check *c, mono_t now, const sigset_t *mask);
 /* A child has ended, which may have been the check. */
 void health_check_ended(struct health_check *c, pid_t child, int status);
+/* Kills a check that still runs, with all that it has started: the command has ended. */
+void health_check_end(struct health_check *c);
 /* True when so many have failed in a row that the lock is to be given up. */
 bool health_check_failed(const struct health_check *c);
 

@@ -234,8 +234,7 @@ give_order(const struct supervisor *s, char order)
 
 static void reap(struct supervisor *s);
 
-/* Kills all descendants but the holder. Repeated, since one of them may have just started another.
- */
+/* Kills all descendants but the holder, again and again: one may have just started another. */
 static void
 end_all(struct supervisor *s)
 {
@@ -552,7 +551,7 @@ wait_and_serve(struct supervisor *s)
 }
 
 static int
-run_once(const struct lock_options *l, const sigset_t *before)
+hold(const struct lock_options *l, const sigset_t *before)
 {
 	struct supervisor s = {
 	    .l = l,
@@ -577,6 +576,7 @@ run_once(const struct lock_options *l, const sigset_t *before)
 		if (s.result == UNDECIDED)
 			wait_and_serve(&s);
 	}
+	health_check_end(&s.check);
 	command_group_remove(&s.group);
 	if (s.result != EXIT_LOST)
 		waitpid(s.holder, NULL, 0); /* then its descriptors on the mount are closed */
@@ -594,7 +594,7 @@ supervisor_run(const struct lock_options *l)
 	int code;
 
 	sigprocmask(SIG_BLOCK, NULL, &before);
-	while ((code = run_once(l, &before)) == EXIT_LOST && l->restarts)
+	while ((code = hold(l, &before)) == EXIT_LOST && l->restarts)
 		sleep(RESERVE_S); /* a session that was lost may be followed by another one */
 	return code;
 }

@@ -144,7 +144,9 @@ case_a_check() {
 		sh -c 'sleep 1000 & echo $! > "$0"; wait' "$work/left"
 	gone "$(cat "$work/left")"
 	limit 5 flock -n "$m/l" true
-	one_line 76 "the check has failed" "${lock[@]}" --check "sleep 1000" "$m/l" -- sleep 1000
+	one_line 76 "the check has failed" "${lock[@]}" "$m/l" \
+		--check "echo \$\$ > $work/hangs; exec sleep 1000" -- sleep 1000
+	wait_until "no check is left" gone "$(cat "$work/hangs")"
 	one_line 76 "the check has failed" "${lock[@]}" --check false "$m/l" -- \
 		sh -c 'trap "" TERM; while :; do sleep 0.1; done'
 	limit 5 flock -n "$m/l" true
