@@ -43,7 +43,8 @@ case_the_name_is_cleared() {
 
 case_a_fail_over_in_the_middle() {
 	local theirs=$m2/${d##*/} old one two
-	"$LSCTL" elect "$d/primary" one -- sleep 6 &
+	mkfifo "$work/resigns"
+	"$LSCTL" elect "$d/primary" one -- cat "$work/resigns" &
 	one=$!
 	wait_until "there is a primary" someone "$theirs/primary"
 	"$LSCTL" elect "$theirs/primary" two -- sleep 60 &
@@ -52,6 +53,7 @@ case_a_fail_over_in_the_middle() {
 	kill_replica "$old"
 	is "$(elect --show "$theirs/primary")" one
 	start_replica "$old"
+	: > "$work/resigns"
 	wait $one
 	wait_until "there is the next one" shows_two "$d/primary"
 	kill $two

@@ -44,7 +44,9 @@ case_it_is_renewed() {
 	left=$(attribute ttl_left "$other/f")
 	[ "$left" -ge 1 ] && [ "$left" -le 2 ]
 	setfattr -x user.ls.ttl "$d/f"
-	sleep 3 # longer than it had to live
+	touch "$d/later"
+	live 2 "$d/later"
+	wait_until "one that began later is gone" is_gone "$d/later"
 	is "$(grep -c beat "$d/f")" 4
 	! getfattr -n user.ls.ttl "$other/f" 2> "$work/out"
 	! getfattr -n user.ls.ttl_left "$other/f" 2> "$work/out"
