@@ -146,8 +146,9 @@ bool m_ticket_genuine(const struct master *m, uint64_t session, const struct acq
 bool m_lock_genuine(struct master *m, const struct m_session *s, const struct acquire *a);
 /* Begins an acquire: it is proposed, put into the queue, or refused. */
 void m_lock_acquire(struct master *m, struct m_session *s, struct m_request *r);
-/* Begins a transaction: it takes locks that are free, but none of those for which another one waits
- * gets free for it. The grants that are due come before it in the log. */
+/* Begins a transaction. Grants that are due for the locks that it would take come before it in the
+ * log. A waiter that came after a release was proposed, and before that was applied, may still be
+ * passed. */
 void m_lock_transaction(struct master *m, struct m_session *s, struct m_request *r,
                         const struct op_transaction *o);
 /* apply has found the lock busy for an acquire that may wait. */

@@ -346,7 +346,9 @@ tree_transaction_locks(const struct tree *t, const struct op_transaction *o, str
 	struct place p;
 	struct op op;
 
-	while (check(o) == RC_OK && next(&s))
+	if (check(o) != RC_OK)
+		return;
+	while (next(&s))
 		if (s.at.kind == STEP_DO && wire_get_op(s.at.op, &op) == RC_OK &&
 		    op.code == OP_acquire && path_walk(t, s.at.path, &p) == RC_OK && p.node != NULL)
 			footprint_add(f, p.node->number);
