@@ -213,7 +213,7 @@ RIGHTS_TEST(test_groups_in_circles)
 {
 	struct rights_bench *b = *state;
 	struct buffer all = BUFFER(LIMIT_ACL);
-	char name[8];
+	char name[16];
 
 	for (int i = 0; i < 2 * LIMIT_GROUPS; i++)
 		buffer_printf(&all, "@g%d\n", i);
