@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -135,9 +136,9 @@ TEST(test_a_stopped_one_and_a_zombie)
 }
 
 static void *
-second_thread(void *ready)
+second_thread(void *fd)
 {
-	tell(*(int *)ready);
+	tell((int)(intptr_t)fd);
 	return NULL;
 }
 
@@ -153,9 +154,11 @@ TEST(test_the_first_thread_has_ended)
 	must(pipe(ends) == 0);
 	child = fork();
 	if (child == 0) {
-		must(pthread_create(&thread, NULL, second_thread, &ends[1]) == 0);
+		/* By value: the stack of the first thread may be gone when the second one reads. */
+		must(pthread_create(&thread, NULL, second_thread, (void *)(intptr_t)ends[1]) == 0);
 		pthread_exit(NULL);
 	}
+	close(ends[1]);
 	assert_int_equal(read(ends[0], &child, sizeof child), sizeof child);
 	list = descendants_list(0, &n);
 	assert_non_null(found(list, n, child));
