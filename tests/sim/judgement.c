@@ -197,6 +197,8 @@ add_read(struct calls *c, const struct record *r, struct call call)
 		call.generation = r->got.generation;
 	} else {
 		call.kind = CALL_OTHER;
+		if (c->stale_reads)
+			call.place = 0; /* a refusal may be as old as what a read shows */
 	}
 	calls_add(c, call);
 }
