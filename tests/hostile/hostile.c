@@ -5,8 +5,8 @@
  * one of the ways below, against the replica MASTER or, where the key is a stranger's, against all.
  * NODEs are files that the key's principal may write: the contents of the first are written and
  * read, the locks of the others waited for, PARKED times (60,000). No answer to anybody may hold
- * SECRET. MANNER names the only way, of `manners` below. The SECONDS begin when so many wait, which
- * is told by a line `all wait`. At the end one line
+ * SECRET. MANNER names the only way, of `manners` below. The SECONDS begin when so many wait and
+ * OPENED connections (none) were opened, which is told by a line `all wait`. At the end one line
  *
  *   half N standing N opened N sessions N denied N parked N answers N learnt N */
 #include <arpa/inet.h>
@@ -69,7 +69,7 @@ struct assault {
 	struct attacker *attackers;
 	struct values values;
 	uint64_t nodes[NODES_MAX];
-	size_t targets_n, nodes_n, attackers_n, parkers, begun, most_parked, seconds;
+	size_t targets_n, nodes_n, attackers_n, parkers, begun, most_parked, least_opened, seconds;
 	uint64_t opened, sessions, denied, parked, answers;
 };
 
@@ -428,7 +428,8 @@ static void on_end(uv_timer_t *end);
 static bool
 all_wait(const struct assault *s)
 {
-	return s->parkers == 0 || s->nodes_n < 2 || s->parked >= s->most_parked;
+	return s->opened >= s->least_opened &&
+	       (s->parkers == 0 || s->nodes_n < 2 || s->parked >= s->most_parked);
 }
 
 static void
@@ -566,6 +567,7 @@ main(int argc, char **argv)
 	s.values.rng = rng_seeded(1);
 	s.seconds = strtoull(argv[3], NULL, 10);
 	s.most_parked = wanted("PARKED", 60000);
+	s.least_opened = wanted("OPENED", 0);
 	aim(&s, &cell, argc > 5 ? strtoul(argv[5], NULL, 10) : 0);
 	muster(&s, argc <= 5);
 	s.half = half_open_new(s.targets, s.targets_n, wanted("HALF", 10000));
