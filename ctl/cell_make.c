@@ -38,14 +38,6 @@ record_made(struct making *m, const char *path, int rc)
 	return false;
 }
 
-static void
-undo(struct making *m)
-{
-	for (int i = m->made_n - 1; i >= 0; i--)
-		if (remove(m->made[i]) < 0)
-			log_warn("%s: cannot remove it again: %s", m->made[i], strerror(errno));
-}
-
 static const char *
 path_in(const struct making *m, const char *name)
 {
@@ -207,8 +199,9 @@ cell_make(const char *directory, struct cell_file *cell_file, const struct cell_
 	sigprocmask(SIG_BLOCK, &all, &before);
 	random_fill(cell_file->id, sizeof cell_file->id);
 	ok = make_in(&m);
-	if (!ok)
-		undo(&m);
+	for (int i = m.made_n - 1; !ok && i >= 0; i--)
+		if (remove(m.made[i]) < 0)
+			log_warn("%s: cannot remove it again: %s", m.made[i], strerror(errno));
 	sigprocmask(SIG_SETMASK, &before, NULL);
 	for (int i = 0; i < m.made_n; i++)
 		free(m.made[i]);

@@ -272,14 +272,6 @@ leave_cgroup(const char *cgroup)
 		fclose(f);
 }
 
-static void
-remove_cgroup(struct command_group *g)
-{
-	for (int round = 0; round < 3 && rmdir(g->cgroup) < 0 && errno == EBUSY; round++)
-		leave_cgroup(g->cgroup);
-	g->cgroup[0] = '\0';
-}
-
 /* ---- the guard of a frozen group ---- */
 
 enum { THAWED = 0 }; /* instead of a process that is about to be stopped */
@@ -353,15 +345,6 @@ is_stopped_by_us(const struct command_group *g, pid_t pid)
 	return false;
 }
 
-static void
-stop(struct command_group *g, pid_t pid)
-{
-	guard_tell(g, pid);
-	kill(pid, SIGSTOP);
-	ARRAY_ROOM(g->stopped, g->stopped_n, g->stopped_room);
-	g->stopped[g->stopped_n++] = pid;
-}
-
 /* Sends SIGSTOP to the processes that did not have it yet. Returns whether there are any that still
  * run. A process that somebody else has stopped stays as it is. */
 static bool
@@ -375,18 +358,15 @@ stop_round(struct command_group *g, pid_t spared)
 		if (list[i].stopped || list[i].pid == g->guard)
 			continue;
 		runs = true;
-		if (!is_stopped_by_us(g, list[i].pid))
-			stop(g, list[i].pid);
+		if (is_stopped_by_us(g, list[i].pid))
+			continue;
+		guard_tell(g, list[i].pid);
+		kill(list[i].pid, SIGSTOP);
+		ARRAY_ROOM(g->stopped, g->stopped_n, g->stopped_room);
+		g->stopped[g->stopped_n++] = list[i].pid;
 	}
 	free(list);
 	return runs;
-}
-
-static void
-stop_all(struct command_group *g, pid_t spared)
-{
-	for (int round = 0; round < STOP_ROUNDS && stop_round(g, spared); round++)
-		poll(NULL, 0, STOP_EVERY_MS);
 }
 
 /* ---- the group ---- */
@@ -396,7 +376,8 @@ command_group_freeze(struct command_group *g, pid_t spared)
 {
 	guard_start(g);
 	if (!g->cgroup[0] || !cgroup_write(g->cgroup, "cgroup.freeze", "1"))
-		stop_all(g, spared);
+		for (int round = 0; round < STOP_ROUNDS && stop_round(g, spared); round++)
+			poll(NULL, 0, STOP_EVERY_MS);
 	g->frozen = true;
 }
 
@@ -430,6 +411,8 @@ void
 command_group_remove(struct command_group *g)
 {
 	command_group_thaw(g);
-	if (g->cgroup[0])
-		remove_cgroup(g);
+	for (int round = 0; g->cgroup[0] && round < 3 && rmdir(g->cgroup) < 0 && errno == EBUSY;
+	     round++)
+		leave_cgroup(g->cgroup);
+	g->cgroup[0] = '\0';
 }

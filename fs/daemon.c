@@ -77,21 +77,6 @@ daemon_fork(struct daemon *daemon, const char *mountpoint, int *status)
 	return true;
 }
 
-static void
-leave_terminal(bool debug)
-{
-	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-
-	log_start("lsfs", debug ? LEVEL_DEBUG : LEVEL_INFO);
-	log_to_system(_PATH_LOG);
-	if (null < 0)
-		return;
-	dup2(null, STDIN_FILENO);
-	dup2(null, STDOUT_FILENO);
-	dup2(null, STDERR_FILENO);
-	close(null);
-}
-
 void
 daemon_stay(struct daemon *daemon)
 {
@@ -103,10 +88,20 @@ daemon_stay(struct daemon *daemon)
 void
 daemon_leave(struct daemon *daemon)
 {
+	int null;
+
 	log_as(LOG_SERVICE);
 	if (daemon->ready < 0)
 		return;
-	leave_terminal(daemon->debug);
+	null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	log_start("lsfs", daemon->debug ? LEVEL_DEBUG : LEVEL_INFO);
+	log_to_system(_PATH_LOG);
+	if (null >= 0) {
+		dup2(null, STDIN_FILENO);
+		dup2(null, STDOUT_FILENO);
+		dup2(null, STDERR_FILENO);
+		close(null);
+	}
 	if (chdir("/") < 0)
 		log_warn("chdir /: %s", strerror(errno));
 }

@@ -35,14 +35,6 @@ struct engine {
 
 /* ---- the mount's side ---- */
 
-static void
-queue_watch(struct engine *e, const struct mount_watch *w)
-{
-	ARRAY_ROOM(e->watches, e->watches_n, e->watches_room);
-	e->watches[e->watches_n] = *w;
-	e->watches[e->watches_n++].user = bytes_copy(w->user);
-}
-
 /* Notifications are written before replies: a read after the reply must not use old attributes. */
 static void
 step_mount(struct engine *e, const struct mount_event *event)
@@ -57,8 +49,11 @@ step_mount(struct engine *e, const struct mount_event *event)
 		e->output.reply(e->output.user, &u->replies[i]);
 	for (size_t i = 0; i < u->woken_n; i++)
 		e->output.wake(e->output.user, u->woken[i]);
-	for (size_t i = 0; i < u->watches_n; i++)
-		queue_watch(e, &u->watches[i]);
+	for (size_t i = 0; i < u->watches_n; i++) {
+		ARRAY_ROOM(e->watches, e->watches_n, e->watches_room);
+		e->watches[e->watches_n] = u->watches[i];
+		e->watches[e->watches_n++].user = bytes_copy(u->watches[i].user);
+	}
 	for (size_t i = 0; i < u->requests_n; i++) {
 		ARRAY_ROOM(e->requests, e->requests_n, e->requests_room);
 		e->requests[e->requests_n++] = client_request_new(&u->requests[i]);
@@ -147,19 +142,14 @@ step_client(struct engine *e, struct client_event *event)
 
 static void on_timer(uv_timer_t *timer);
 
-static mono_t
-next_deadline(const struct engine *e)
-{
-	return mono_min(mono_min(e->update.deadline, e->done.deadline), e->close_deadline);
-}
-
 /* The timer only wakes the loop; deadlines are compared with clock_now, which also counts while the
  * machine is suspended. A timer that is set to an earlier time is not changed: a needless wake-up
  * is cheaper than setting the timer at every call. */
 static void
 arm(struct engine *e, mono_t now)
 {
-	mono_t deadline = next_deadline(e);
+	const mono_t deadline =
+	    mono_min(mono_min(e->update.deadline, e->done.deadline), e->close_deadline);
 	int64_t left = mono_since(deadline, now).ns;
 	uint64_t ms = left <= 0 ? 0 : (uint64_t)(left + 999999) / 1000000;
 

@@ -82,17 +82,6 @@ on_host_closed(void *user)
 }
 
 static void
-connect_to_host(struct link *l)
-{
-	const struct server_client client = {on_host_frame, on_host_closed, l};
-
-	if (l->conn != 0)
-		server_disconnect(l->server, l->conn);
-	l->conn = server_connect(l->server, &client, l->principal);
-	must(uv_idle_start(&l->idle, on_idle) == 0);
-}
-
-static void
 on_idle_closed(uv_handle_t *idle)
 {
 	gone(idle->data);
@@ -304,10 +293,16 @@ link_start(struct link *l, const struct link_callbacks *callbacks)
 void
 link_connect(struct link *l, uint8_t replica)
 {
-	if (l->server != NULL)
-		connect_to_host(l);
-	else
+	const struct server_client client = {on_host_frame, on_host_closed, l};
+
+	if (l->server == NULL) {
 		connect_path(l, false, replica);
+		return;
+	}
+	if (l->conn != 0)
+		server_disconnect(l->server, l->conn);
+	l->conn = server_connect(l->server, &client, l->principal);
+	must(uv_idle_start(&l->idle, on_idle) == 0);
 }
 
 void

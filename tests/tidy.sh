@@ -11,8 +11,8 @@ export LC_ALL=C
 
 cd "${srcdir:-$(dirname "$0")/..}" || exit 1
 allow=tests/tidy.allow
-frames=270
-single=593
+frames=265
+single=563
 
 # In a clone what git knows, in an unpacked archive what is there.
 tracked() {

@@ -348,18 +348,6 @@ give_later(struct client *c, struct caching_debt *d)
 	TAILQ_INSERT_TAIL(&c->caching.given, d, entry);
 }
 
-static void
-give_back(struct client *c)
-{
-	struct debt_list *given = &c->caching.given;
-	struct caching_debt *d;
-
-	while ((d = TAILQ_FIRST(given)) != NULL && mono_reached(c->now, d->due)) {
-		send_dropped(c, 0, d);
-		debt_free(given, d);
-	}
-}
-
 void
 client_caching_on_invalidated(struct client *c, uint64_t invalidation)
 {
@@ -404,9 +392,15 @@ client_caching_image(struct client *c, struct image *i)
 void
 client_caching_tick(struct client *c)
 {
+	struct debt_list *given = &c->caching.given;
+	struct caching_debt *d;
+
 	if (c->caching.granted && mono_reached(c->now, c->caching.leave_end))
 		client_caching_drop(c, "the leave to cache is over");
-	give_back(c);
+	while ((d = TAILQ_FIRST(given)) != NULL && mono_reached(c->now, d->due)) {
+		send_dropped(c, 0, d);
+		debt_free(given, d);
+	}
 }
 
 mono_t

@@ -25,15 +25,6 @@ client_reply_end(struct client *c)
 	buffer_free(&c->replies.kept);
 }
 
-static void
-handle(struct client *c, const struct message *m)
-{
-	if (m->code == MSG_reply)
-		client_request_on_reply(c, &m->reply);
-	else
-		client_lock_waits_on_granted(c, &m->granted);
-}
-
 void
 client_reply_on_frame(struct client *c, struct bytes frame)
 {
@@ -67,7 +58,10 @@ client_reply_flush(struct client *c)
 			client_connection_drop(c);
 			return;
 		}
-		handle(c, &m);
+		if (m.code == MSG_reply)
+			client_request_on_reply(c, &m.reply);
+		else
+			client_lock_waits_on_granted(c, &m.granted);
 		rest.data += len;
 		rest.len -= (size_t)len;
 	}
@@ -244,13 +238,6 @@ refuse_frame(struct client *c, const char *why)
 	client_connection_drop(c);
 }
 
-static void
-on_events(struct client *c, const struct msg_events *m)
-{
-	if (!client_watches_on_events(c, m))
-		refuse_frame(c, "events are missing before it");
-}
-
 /* A reply or message that a replica should not send here means that client and replica disagree
  * about the state of the connection; a new one starts from what both know for certain. */
 static void
@@ -270,9 +257,10 @@ on_message(struct client *c, const struct message *m)
 		client_caching_on_invalidation(c, &m->invalidation);
 	else if (m->code == MSG_watching && connection == CONNECTION_OPEN)
 		client_watches_on_watching(c, &m->watching);
-	else if (m->code == MSG_events && connection == CONNECTION_OPEN)
-		on_events(c, &m->events);
-	else
+	else if (m->code == MSG_events && connection == CONNECTION_OPEN) {
+		if (!client_watches_on_events(c, &m->events))
+			refuse_frame(c, "events are missing before it");
+	} else
 		refuse_frame(c, connection == CONNECTION_OPEN ? "not for a client"
 		                                              : "no session is open here");
 }

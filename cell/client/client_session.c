@@ -268,10 +268,11 @@ client_session_closed(struct client *c)
 	client_caching_forget(c);
 }
 
+/* A lasting session whose locks others must not get soon is left to an operator. */
 static void
-session_send_end(struct client *c)
+session_part(struct client *c)
 {
-	struct op op = {
+	const struct op op = {
 	    .code = OP_end_session,
 	    .end_session =
 	        {
@@ -282,17 +283,10 @@ session_send_end(struct client *c)
 	        },
 	};
 
-	client_request_own(c, REQUEST_CLOSE, &op, (struct bytes){0});
-}
-
-/* A lasting session whose locks others must not get soon is left to an operator. */
-static void
-session_part(struct client *c)
-{
 	if (c->config.lasting && c->session.closes_as == SESSION_EXPIRED)
 		client_session_closed(c);
 	else
-		session_send_end(c);
+		client_request_own(c, REQUEST_CLOSE, &op, (struct bytes){0});
 }
 
 static void

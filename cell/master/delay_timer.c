@@ -41,14 +41,6 @@ delay_find(struct delay_timers *of, uint64_t node)
 	return delay_tree_find(&of->by_node, node);
 }
 
-static void
-undo_due(struct master *m, struct delay_timer *d)
-{
-	if (d->due)
-		TAILQ_REMOVE(&m->expiries.due, d, in_due);
-	d->due = false;
-}
-
 void
 m_delay_drop(struct master *m, struct delay_timers *of, uint64_t node)
 {
@@ -57,7 +49,8 @@ m_delay_drop(struct master *m, struct delay_timers *of, uint64_t node)
 	if (d == NULL)
 		return;
 	m_timer_off(m, &d->timer);
-	undo_due(m, d);
+	if (d->due)
+		TAILQ_REMOVE(&m->expiries.due, d, in_due);
 	if (d->pass != NULL)
 		gate_leave(&m->gate, d->pass);
 	RB_REMOVE(delay_tree, &of->by_node, d);

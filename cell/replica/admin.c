@@ -280,16 +280,6 @@ conclude_principal(struct replica *r, struct admin_request *o)
 	forget(r, o);
 }
 
-static void
-principal_is_settled(struct replica *r, struct admin_request *o)
-{
-	o->proposed = true;
-	if (o->asked.purge && is_named(r, o->asked.name))
-		master_purge_name(r->master, r_clock(r), o->asked.name, &r->master_update);
-	else
-		conclude_principal(r, o);
-}
-
 /* The command is decided again until the principal is there, or gone, or that can't be. */
 static void
 admin_principal(struct replica *r, struct admin_request *o)
@@ -303,7 +293,11 @@ admin_principal(struct replica *r, struct admin_request *o)
 	const enum rc rc = tree_check_principal(r->tree, &op);
 
 	if (principal_settled(r, o)) {
-		principal_is_settled(r, o);
+		o->proposed = true;
+		if (o->asked.purge && is_named(r, o->asked.name))
+			master_purge_name(r->master, r_clock(r), o->asked.name, &r->master_update);
+		else
+			conclude_principal(r, o);
 	} else if (rc != RC_OK) {
 		conclude(r, o, rc, 0, principal_refusal(o->asked.what, rc));
 	} else {

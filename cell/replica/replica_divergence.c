@@ -48,20 +48,6 @@ r_divergence_received(struct replica *r, uint8_t from, const struct msg_digest *
 		       from, (unsigned long long)m->index);
 }
 
-static void
-tell_digests(struct replica *r)
-{
-	struct op op = {.code = OP_check_digest};
-
-	while (r_is_master(r) && px_members(r->px)->n > 1 &&
-	       divergence_agreed(&r->divergence, px_members(r->px), &op.check_digest.index,
-	                         &op.check_digest.digest)) {
-		R_TRACE(r, "digest of entry %" PRIu64 " is that of a majority",
-		        op.check_digest.index);
-		r_propose(r, &op);
-	}
-}
-
 /* The other members are sent the digest of the master, and log it if theirs differs. */
 static void
 tell_dispute(struct replica *r)
@@ -86,6 +72,14 @@ tell_dispute(struct replica *r)
 void
 r_divergence_supervise(struct replica *r)
 {
-	tell_digests(r);
+	struct op op = {.code = OP_check_digest};
+
+	while (r_is_master(r) && px_members(r->px)->n > 1 &&
+	       divergence_agreed(&r->divergence, px_members(r->px), &op.check_digest.index,
+	                         &op.check_digest.digest)) {
+		R_TRACE(r, "digest of entry %" PRIu64 " is that of a majority",
+		        op.check_digest.index);
+		r_propose(r, &op);
+	}
 	tell_dispute(r);
 }

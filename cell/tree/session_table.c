@@ -170,23 +170,6 @@ session_end(struct execution *x, struct session *s, enum session_end cause)
 		x->session = NULL;
 }
 
-static struct session *
-session_create(struct execution *x, const struct op_create_session *o)
-{
-	struct session *s =
-	    session_add(x->tree,
-	                &(struct tree_session){.id = node_take_number(x->tree),
-	                                       .awaited = o->awaited,
-	                                       .lasting = o->lasting,
-	                                       .nonce = o->nonce,
-	                                       .principal = o->principal,
-	                                       .principal_generation = o->principal_generation,
-	                                       .host = o->host});
-
-	apply_note(x, TREE_SESSION_CREATED, 0)->session = s->id;
-	return s;
-}
-
 /* A client that received no answer asks again with the same nonce, and gets its session. */
 enum rc
 apply_create_session(struct execution *x, const struct op_create_session *o,
@@ -203,8 +186,18 @@ apply_create_session(struct execution *x, const struct op_create_session *o,
 		return RC_ACCES;
 	if (s == NULL && x->tree->sessions.n >= LIMIT_SESSIONS)
 		return RC_FULL;
-	if (s == NULL)
-		s = session_create(x, o);
+	if (s == NULL) {
+		s = session_add(x->tree, &(struct tree_session){
+		                             .id = node_take_number(x->tree),
+		                             .awaited = o->awaited,
+		                             .lasting = o->lasting,
+		                             .nonce = o->nonce,
+		                             .principal = o->principal,
+		                             .principal_generation = o->principal_generation,
+		                             .host = o->host,
+		                         });
+		apply_note(x, TREE_SESSION_CREATED, 0)->session = s->id;
+	}
 	r->session = s->id;
 	return RC_OK;
 }

@@ -23,13 +23,6 @@ on_net_stopped(void *user)
 	(void)user; /* nothing is left on the loop: uv_run returns */
 }
 
-static void
-finish(struct asking *a)
-{
-	uv_close((uv_handle_t *)&a->timer, NULL);
-	transport_stop(a->transport, on_net_stopped, a);
-}
-
 static void on_timer(uv_timer_t *timer);
 
 /* Once all have answered over TCP, the datagrams have DATAGRAM_LINGER_MS. */
@@ -48,10 +41,13 @@ static void
 settled(struct asking *a, int i)
 {
 	a->conns[i] = 0;
-	if (--a->open == 0)
-		finish(a);
-	else if (a->datagrams)
-		wait_for_datagrams(a);
+	if (--a->open > 0) {
+		if (a->datagrams)
+			wait_for_datagrams(a);
+		return;
+	}
+	uv_close((uv_handle_t *)&a->timer, NULL);
+	transport_stop(a->transport, on_net_stopped, a);
 }
 
 static void
@@ -227,19 +223,10 @@ start(struct asking *a, const struct noise_pair *key)
 	return 0;
 }
 
-static void
-connect_to(struct asking *a, int i)
-{
-	const struct cell_file_replica *r = &a->cell_file->replicas[i];
-
-	a->conns[i] = transport_connect(a->transport, r->address,
-	                                a->on_host ? CHANNEL_HOST : CHANNEL_CLIENT, r->public_key);
-	a->open++;
-}
-
 bool
 asking_run(struct asking *a, const struct noise_pair *key, int only)
 {
+	const struct cell_file_replica *r;
 	int rc;
 
 	signal(SIGPIPE, SIG_IGN);
@@ -248,9 +235,15 @@ asking_run(struct asking *a, const struct noise_pair *key, int only)
 		log_error("cannot ask the replicas: %s", uv_strerror(rc));
 		return false;
 	}
-	for (int i = 0; i < a->cell_file->replicas_n; i++)
-		if (only < 0 || only == i)
-			connect_to(a, i);
+	for (int i = 0; i < a->cell_file->replicas_n; i++) {
+		if (only >= 0 && only != i)
+			continue;
+		r = &a->cell_file->replicas[i];
+		a->conns[i] =
+		    transport_connect(a->transport, r->address,
+		                      a->on_host ? CHANNEL_HOST : CHANNEL_CLIENT, r->public_key);
+		a->open++;
+	}
 	uv_run(&a->loop, UV_RUN_DEFAULT);
 	must(uv_loop_close(&a->loop) == 0);
 	return true;

@@ -181,14 +181,6 @@ put_in_place(const struct backup *b)
 	return rc == 0 || fail(b->file, strerror(-rc));
 }
 
-static bool
-make_in_work(struct backup *b)
-{
-	const bool copied = cell_file_is_standalone(&b->cell_file) ? copy_here(b) : fetch(b);
-
-	return copied && verify(b) && put_in_place(b);
-}
-
 /* An existing regular file is replaced atomically; anything else is refused. */
 static bool
 check_target(const struct backup *b)
@@ -217,7 +209,8 @@ make(struct backup *b)
 	ok = check_target(b) && (mkdtemp(b->work) || fail(b->file, strerror(errno)));
 	if (ok) {
 		snprintf(b->state, sizeof b->state, "%.*s/" STATE_DB_FILE, PATH_MAX - 16, b->work);
-		ok = make_in_work(b);
+		ok = (cell_file_is_standalone(&b->cell_file) ? copy_here(b) : fetch(b)) &&
+		     verify(b) && put_in_place(b);
 		if ((rc = salvage_clean(b->work)) < 0)
 			log_warn("%s: cannot remove it: %s", b->work, strerror(-rc));
 	}

@@ -92,15 +92,6 @@ restore_in_work(struct restoring *r)
 }
 
 static bool
-restore_locked(struct restoring *r)
-{
-	bool ok = make_work(r) && restore_in_work(r);
-
-	salvage_clean(r->work);
-	return ok;
-}
-
-static bool
 restore_in_directory(struct restoring *r)
 {
 	const bool made = mkdir(r->directory, r->replicas.n == 0 ? 0700 : 0755) == 0;
@@ -110,7 +101,9 @@ restore_in_directory(struct restoring *r)
 	if (!made && errno != EEXIST)
 		return fail(r->directory, errno);
 	lock = place_lock(r->directory);
-	ok = lock >= 0 && restore_locked(r);
+	ok = lock >= 0 && make_work(r) && restore_in_work(r);
+	if (lock >= 0)
+		salvage_clean(r->work);
 	if (!ok && made)
 		rmdir(r->directory);
 	if (lock >= 0)

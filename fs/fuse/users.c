@@ -63,23 +63,6 @@ compare(const void *a, const void *b)
 	return left->line < right->line ? -1 : 1;
 }
 
-static void
-read_again(struct users *u)
-{
-	FILE *f = fopen(u->path, "re");
-	char *line = NULL;
-	size_t room = 0;
-
-	forget(u);
-	while (f && getline(&line, &room, f) > 0)
-		add_line(u, line);
-	free(line);
-	if (f)
-		fclose(f);
-	if (u->n > 0)
-		qsort(u->list, u->n, sizeof *u->list, compare);
-}
-
 static bool
 has_changed(const struct users *u, const struct stat *now)
 {
@@ -94,13 +77,24 @@ static void
 follow(struct users *u)
 {
 	struct stat now;
+	char *line = NULL;
+	size_t room = 0;
+	FILE *f;
 
 	if (stat(u->path, &now) < 0)
 		memset(&now, 0, sizeof now);
 	if (!has_changed(u, &now))
 		return;
 	u->read = now;
-	read_again(u);
+	forget(u);
+	f = fopen(u->path, "re");
+	while (f && getline(&line, &room, f) > 0)
+		add_line(u, line);
+	free(line);
+	if (f)
+		fclose(f);
+	if (u->n > 0)
+		qsort(u->list, u->n, sizeof *u->list, compare);
 }
 
 /* ---- a name ---- */

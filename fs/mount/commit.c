@@ -86,14 +86,6 @@ commit_failed(struct mount *m, struct handle *h, int error)
 	buffer_drop(m, h);
 }
 
-static void
-commit_accepted(struct mount *m, struct handle *h, uint64_t generation)
-{
-	MESSAGE_TRACE(m->config.trace, "handle %llu: its buffer of %zu bytes is generation %llu",
-	              (unsigned long long)h->fh, h->edited.len, (unsigned long long)generation);
-	commit_took(m, h, generation);
-}
-
 static struct op
 date_op(const struct handle *h)
 {
@@ -131,8 +123,13 @@ commit_heard(struct mount *m, struct call *c, const struct client_answer *a)
 	}
 	if (c->error)
 		commit_failed(m, h, c->error);
-	else if (h->edit != EDIT_NONE)
-		commit_accepted(m, h, attr->content_generation);
+	else if (h->edit != EDIT_NONE) {
+		MESSAGE_TRACE(m->config.trace,
+		              "handle %llu: its buffer of %zu bytes is generation %llu",
+		              (unsigned long long)h->fh, h->edited.len,
+		              (unsigned long long)attr->content_generation);
+		commit_took(m, h, attr->content_generation);
+	}
 	if (c->error == 0 && dated)
 		call_ask(m, c, &date, date_heard);
 	else

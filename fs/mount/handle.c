@@ -73,17 +73,6 @@ handle_discard(struct mount *m, struct handle *h)
 	free(h);
 }
 
-static void
-handle_free(struct mount *m, struct handle *h)
-{
-	must(h->released && h->refs == 0 && h->active == NULL && TAILQ_EMPTY(&h->queue));
-	if (h->ready)
-		TAILQ_REMOVE(&m->handles.ready, h, ready_entry);
-	if (h->inode)
-		inode_put(m, h->inode);
-	handle_discard(m, h);
-}
-
 struct handle *
 handle_find(struct mount *m, uint64_t fh)
 {
@@ -125,8 +114,14 @@ void
 handle_put(struct mount *m, struct handle *h)
 {
 	must(h->refs > 0);
-	if (--h->refs == 0 && h->released)
-		handle_free(m, h);
+	if (--h->refs > 0 || !h->released)
+		return;
+	must(h->active == NULL && TAILQ_EMPTY(&h->queue));
+	if (h->ready)
+		TAILQ_REMOVE(&m->handles.ready, h, ready_entry);
+	if (h->inode)
+		inode_put(m, h->inode);
+	handle_discard(m, h);
 }
 
 bool

@@ -299,27 +299,20 @@ inode_access(struct mount *m, struct call *c)
 	call_ask(m, c, &op, access_heard);
 }
 
-static void
-free_inode(struct mount *m, struct inode *i)
-{
-	struct mount_lock *l;
-
-	version_put(m, i->last);
-	while ((l = TAILQ_FIRST(&i->locks))) {
-		TAILQ_REMOVE(&i->locks, l, of_inode);
-		free(l->handles);
-		free(l);
-	}
-	inode_free(i);
-}
-
 void
 inodes_free(struct mount *m)
 {
+	struct mount_lock *l;
 	struct inode *i;
 
 	while ((i = RB_MIN(inode_numbers, &m->inodes))) {
 		RB_REMOVE(inode_numbers, &m->inodes, i);
-		free_inode(m, i);
+		version_put(m, i->last);
+		while ((l = TAILQ_FIRST(&i->locks))) {
+			TAILQ_REMOVE(&i->locks, l, of_inode);
+			free(l->handles);
+			free(l);
+		}
+		inode_free(i);
 	}
 }

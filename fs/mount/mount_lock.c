@@ -65,18 +65,6 @@ lock_active(const struct mount_lock *l)
 	return l->mode != LOCK_NONE || l->ask == ASK_SENT || l->ask == ASK_QUEUED;
 }
 
-static void
-lock_prune(struct mount *m, struct mount_lock *l)
-{
-	if (l->refs || l->mode != LOCK_NONE || l->ask != ASK_NONE)
-		return;
-	must(l->caller == NULL && TAILQ_EMPTY(&l->queue) && !l->is_kept && l->releasing == 0);
-	TAILQ_REMOVE(&l->inode->locks, l, of_inode);
-	inode_put(m, l->inode);
-	free(l->handles);
-	free(l);
-}
-
 void
 lock_refer(struct call *c, struct mount_lock *l)
 {
@@ -89,8 +77,13 @@ void
 lock_put(struct mount *m, struct mount_lock *l)
 {
 	must(l->refs > 0);
-	l->refs--;
-	lock_prune(m, l);
+	if (--l->refs > 0 || l->mode != LOCK_NONE || l->ask != ASK_NONE)
+		return;
+	must(l->caller == NULL && TAILQ_EMPTY(&l->queue) && !l->is_kept && l->releasing == 0);
+	TAILQ_REMOVE(&l->inode->locks, l, of_inode);
+	inode_put(m, l->inode);
+	free(l->handles);
+	free(l);
 }
 
 void
@@ -107,15 +100,6 @@ lock_keep_until(struct mount *m, struct mount_lock *l, mono_t until)
 		TAILQ_INSERT_AFTER(&m->locks.kept, before, l, kept);
 	else
 		TAILQ_INSERT_HEAD(&m->locks.kept, l, kept);
-}
-
-static void
-lock_keep(struct mount *m, struct mount_lock *l)
-{
-	MOUNT_TRACE(m, "acquisition %llu of node %llu is kept for %d ms",
-	            (unsigned long long)l->asked_acquisition, (unsigned long long)l->inode->ino,
-	            KEEP_MS);
-	lock_keep_until(m, l, mono_add(m->now, span_ms(KEEP_MS)));
 }
 
 static void
@@ -382,7 +366,10 @@ void
 lock_interrupted(struct mount *m, struct mount_lock *l)
 {
 	l->caller = NULL;
-	lock_keep(m, l);
+	MOUNT_TRACE(m, "acquisition %llu of node %llu is kept for %d ms",
+	            (unsigned long long)l->asked_acquisition, (unsigned long long)l->inode->ino,
+	            KEEP_MS);
+	lock_keep_until(m, l, mono_add(m->now, span_ms(KEEP_MS)));
 }
 
 void

@@ -417,19 +417,6 @@ rename_heard(struct mount *m, struct call *c, const struct client_answer *a)
 	rename_done(m, c, error);
 }
 
-static void
-rename_ask(struct mount *m, struct call *c)
-{
-	struct op op = {.code = OP_rename};
-
-	op.rename = (struct op_rename){.parent = c->event.ino,
-	                               .name = c->event.name,
-	                               .new_parent = c->event.new_ino,
-	                               .new_name = c->event.new_name,
-	                               .no_replace = (c->event.flags & FLAG_NOREPLACE) != 0};
-	call_ask(m, c, &op, rename_heard);
-}
-
 static void rename_prepare(struct mount *m, struct call *c);
 
 static void
@@ -457,6 +444,7 @@ rename_prepare(struct mount *m, struct call *c)
 {
 	struct inode *i = inode_find(m, c->target);
 	struct handle *h = i ? handle_after(i, c->event.fh) : NULL;
+	struct op op = {.code = OP_rename};
 	struct call *holder;
 
 	if (c->answered || c->error) {
@@ -468,7 +456,13 @@ rename_prepare(struct mount *m, struct call *c)
 		c->waits = true;
 		handle_enter(m, holder, rename_entered);
 	} else {
-		rename_ask(m, c);
+		op.rename =
+		    (struct op_rename){.parent = c->event.ino,
+		                       .name = c->event.name,
+		                       .new_parent = c->event.new_ino,
+		                       .new_name = c->event.new_name,
+		                       .no_replace = (c->event.flags & FLAG_NOREPLACE) != 0};
+		call_ask(m, c, &op, rename_heard);
 	}
 }
 
