@@ -153,16 +153,6 @@ gather_replicas(const struct ctl *ctl, const char *file, const struct cell_file 
 	return all;
 }
 
-/* The replicas' answers about the master are newer than the mount's. */
-static void
-add_replicas(json_t *all, json_t *replicas)
-{
-	json_array_extend(problems_of(all), problems_of(replicas));
-	json_object_del(all, "master");
-	json_object_update_missing(all, replicas);
-	json_decref(replicas);
-}
-
 /* As the mount tells: a cell in one process, or one whose replicas are not asked for lack of a
  * key. */
 static void
@@ -193,10 +183,15 @@ of_mount(const struct ctl *ctl, const struct run_record *record, bool thorough)
 	if (cell_file_read(file, &cell_file, why, sizeof why) &&
 	    !cell_file_is_standalone(&cell_file) && cell_has_key(&as, file))
 		replicas = gather_replicas(&as, file, &cell_file, thorough);
-	if (replicas)
-		add_replicas(all, replicas);
-	else
+	if (replicas) {
+		/* The replicas' answers about the master are newer than the mount's. */
+		json_array_extend(problems_of(all), problems_of(replicas));
+		json_object_del(all, "master");
+		json_object_update_missing(all, replicas);
+		json_decref(replicas);
+	} else {
 		add_master_of_mount(all);
+	}
 	if (thorough && as.key)
 		doctor_key(problems_of(all), as.key);
 	return all;
@@ -274,16 +269,6 @@ cell_status_print(json_t *all)
 /* ---- the command ---- */
 
 enum { CHECK_GOOD, CHECK_DEGRADED, CHECK_DOWN, CHECK_UNKNOWN = CTL_UNKNOWN };
-
-static int
-show_state(const struct ctl *ctl, json_t *status)
-{
-	if (ctl->json)
-		json_text_print(status);
-	else
-		cell_status_print(status);
-	return cell_status_is_good(status) ? CTL_OK : CTL_FAILED;
-}
 
 /* The locks are not asked for without a master, because that would wait for one. */
 static int
@@ -370,7 +355,15 @@ run(const struct ctl *ctl, int argc, char **argv)
 	all = cell_status(ctl, argv[0], false);
 	if (all == NULL)
 		return CTL_FAILED;
-	code = limits ? show_limits(ctl, argv[0], all) : show_state(ctl, all);
+	if (limits) {
+		code = show_limits(ctl, argv[0], all);
+	} else {
+		if (ctl->json)
+			json_text_print(all);
+		else
+			cell_status_print(all);
+		code = cell_status_is_good(all) ? CTL_OK : CTL_FAILED;
+	}
 	json_decref(all);
 	return code;
 }

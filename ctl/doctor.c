@@ -476,17 +476,6 @@ look_at_cell(json_t *findings, const struct ctl *ctl, const char *file)
 
 /* ---- the command ---- */
 
-static void
-print(const struct ctl *ctl, const json_t *findings)
-{
-	if (ctl->json)
-		json_text_print(findings);
-	else if (json_array_size(findings) == 0)
-		puts("nothing found");
-	else
-		findings_print(findings, SEVERITY_WARNING, "lsctl:", true);
-}
-
 /* The mounts of this machine, also those that are missing; false after an error message when there
  * are none. */
 static bool
@@ -561,8 +550,12 @@ run(const struct ctl *ctl, int argc, char **argv)
 	const size_t n = json_array_size(findings);
 
 	(void)argc;
-	if (looked || n > 0)
-		print(ctl, findings);
+	if (ctl->json && (looked || n > 0))
+		json_text_print(findings);
+	else if (n > 0)
+		findings_print(findings, SEVERITY_WARNING, "lsctl:", true);
+	else if (looked)
+		puts("nothing found");
 	json_decref(findings);
 	if (n > 0)
 		return CTL_FAILED;

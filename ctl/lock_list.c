@@ -46,35 +46,28 @@ party_line(json_t *lock, const char *list, char *line)
 	lock_json_party(lock, list, &p);
 }
 
-/* "exclusive", "shared N", "delayed SECONDS" or "free" */
-static void
-state_line(json_t *lock, char *line)
-{
-	char *number = strchr(line, ' ');
-
-	if (number != NULL)
-		*number++ = '\0';
-	lock_json_state(lock, line, number ? atoll(number) : 0);
-}
-
 static void
 text_line(json_t *locks, char *line)
 {
 	json_t *lock = json_array_get(locks, json_array_size(locks) - 1);
-	char *value = strstr(line, ": ");
+	char *value = strstr(line, ": "), *number;
 
 	if (value == NULL)
 		return;
 	*value = '\0';
 	value += 2;
-	if (!strcmp(line, "path"))
+	if (!strcmp(line, "path")) {
 		lock_json(locks, bytes_of(value));
-	else if (!strcmp(line, "lock"))
-		state_line(lock, value);
-	else if (!strcmp(line, "holder"))
+	} else if (!strcmp(line, "lock")) {
+		/* "exclusive", "shared N", "delayed SECONDS" or "free" */
+		if ((number = strchr(value, ' ')) != NULL)
+			*number++ = '\0';
+		lock_json_state(lock, value, number ? atoll(number) : 0);
+	} else if (!strcmp(line, "holder")) {
 		party_line(lock, "holders", value);
-	else if (!strcmp(line, "waiter"))
+	} else if (!strcmp(line, "waiter")) {
 		party_line(lock, "waiters", value);
+	}
 }
 
 static json_t *

@@ -175,16 +175,6 @@ on_init_answered(void *user)
 	report_if_ready(l);
 }
 
-/* The filesystem is mounted only once the session is safe. */
-static void
-session_is_safe(struct lsfs *l)
-{
-	if (!l->safe && !l->stopping)
-		must(uv_timer_start(&l->begin, on_begin, 0, 0) == 0);
-	l->safe = true;
-	report_if_ready(l);
-}
-
 /* Writes the session into the run record: if we are killed the next daemon ends that session. */
 static void
 record_session(struct lsfs *l, const struct client_status *status)
@@ -215,7 +205,11 @@ on_session_state(void *user, const struct client_status *status)
 	case CLIENT_SAFE:
 		log_info("session %" PRIu64 " is safe", status->session);
 		record_session(l, status);
-		session_is_safe(l);
+		/* The filesystem is mounted only once the session is safe. */
+		if (!l->safe && !l->stopping)
+			must(uv_timer_start(&l->begin, on_begin, 0, 0) == 0);
+		l->safe = true;
+		report_if_ready(l);
 		break;
 	case CLIENT_JEOPARDY:
 		log_warn("session %" PRIu64 " is in jeopardy: the cell does not answer: %s",

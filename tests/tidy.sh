@@ -11,8 +11,8 @@ export LC_ALL=C
 
 cd "${srcdir:-$(dirname "$0")/..}" || exit 1
 allow=tests/tidy.allow
-frames=265
-single=563
+frames=264
+single=540
 
 # In a clone what git knows, in an unpacked archive what is there.
 tracked() {

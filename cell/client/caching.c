@@ -339,15 +339,6 @@ send_dropped(struct client *c, uint64_t upto, const struct caching_debt *given)
 	client_send(c, &m);
 }
 
-/* The driver can take back attributes, but not the names that it has passed on. */
-static void
-give_later(struct client *c, struct caching_debt *d)
-{
-	d->due = mono_add(c->now, span_ms(CLIENT_PASSED_ON_MS));
-	TAILQ_REMOVE(&c->caching.debts, d, entry);
-	TAILQ_INSERT_TAIL(&c->caching.given, d, entry);
-}
-
 void
 client_caching_on_invalidated(struct client *c, uint64_t invalidation)
 {
@@ -357,10 +348,14 @@ client_caching_on_invalidated(struct client *c, uint64_t invalidation)
 
 	while ((d = TAILQ_FIRST(&k->debts)) != NULL && d->invalidation <= invalidation) {
 		upto = d->upto > upto ? d->upto : upto;
-		if (d->nodes_n > 0)
-			give_later(c, d);
-		else
+		if (d->nodes_n == 0) {
 			debt_free(&k->debts, d);
+			continue;
+		}
+		/* The driver can take back attributes, but not the names that it has passed on. */
+		d->due = mono_add(c->now, span_ms(CLIENT_PASSED_ON_MS));
+		TAILQ_REMOVE(&k->debts, d, entry);
+		TAILQ_INSERT_TAIL(&k->given, d, entry);
 	}
 	if (k->unshown != 0 && k->unshown <= invalidation) {
 		k->unshown = 0;

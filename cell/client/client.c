@@ -257,12 +257,11 @@ on_message(struct client *c, const struct message *m)
 		client_caching_on_invalidation(c, &m->invalidation);
 	else if (m->code == MSG_watching && connection == CONNECTION_OPEN)
 		client_watches_on_watching(c, &m->watching);
-	else if (m->code == MSG_events && connection == CONNECTION_OPEN) {
-		if (!client_watches_on_events(c, &m->events))
-			refuse_frame(c, "events are missing before it");
-	} else
+	else if (m->code != MSG_events || connection != CONNECTION_OPEN)
 		refuse_frame(c, connection == CONNECTION_OPEN ? "not for a client"
 		                                              : "no session is open here");
+	else if (!client_watches_on_events(c, &m->events))
+		refuse_frame(c, "events are missing before it");
 }
 
 /* True for a whole frame with a reply or a grant. */

@@ -353,14 +353,6 @@ fetch(struct px *px, uint8_t to, const struct msg_accept *m, bool whole)
 	                                    .whole = whole}});
 }
 
-/* Reports that slots before these are missing here, so that the master sends them again at once. */
-static void
-report_hole(struct px *px, uint8_t to, const struct msg_accept *m)
-{
-	if (mono_reached(px->now, px->acceptor.fetched_at))
-		fetch(px, to, m, false);
-}
-
 /* "If an acceptor receives an accept request for a proposal numbered n, it accepts the proposal
  * unless it has already responded to a prepare request having a number greater than n" ("Paxos Made
  * Simple", section 2.2). Slots are accepted in order; the answer is sent when they are durable. The
@@ -389,8 +381,9 @@ px_on_accept(struct px *px, uint8_t from, const struct msg_accept *m)
 	 * this need not wait for a heartbeat. */
 	if (!is_known)
 		fetch(px, from, m, true);
-	else if (!goes_on)
-		report_hole(px, from, m);
+	/* Slots before these are missing here: the master is told, and sends them again at once. */
+	else if (!goes_on && mono_reached(px->now, px->acceptor.fetched_at))
+		fetch(px, from, m, false);
 
 	if (px->acceptor.accepted_to > before)
 		PX_TRACE(px, "accepts slots " SLOT "-" SLOT " in " BALLOT, before + 1,

@@ -514,23 +514,11 @@ replica_set_keys(struct replica *r, const struct master_keys *keys)
 	px_set_keys(r->px, r->admin.keys, keys->n > 0);
 }
 
-/* The command that was applied may be another one: so each is decided again. */
-static void
-decide_again(struct replica *r)
-{
-	struct admin_request *o;
-
-	TAILQ_FOREACH(o, &r->admin.requests, entry)
-		o->under_way &= o->asked.what != OPERATION_SET &&
-		                o->asked.what != OPERATION_BACKED_UP &&
-		                o->asked.what != OPERATION_ADD_PRINCIPAL &&
-		                o->asked.what != OPERATION_REMOVE_PRINCIPAL &&
-		                o->asked.what != OPERATION_RECOVER_PRINCIPAL;
-}
-
 static void
 look_at_answer(struct replica *r, enum op_code op, enum rc rc)
 {
+	struct admin_request *o;
+
 	if (op == OP_rotate_key) {
 		r->admin.rotating = false;
 		conclude_rotations(r, rc, rc == RC_OK ? "" : "another signing key came first");
@@ -538,7 +526,13 @@ look_at_answer(struct replica *r, enum op_code op, enum rc rc)
 		r_member_list_settled(r);
 	} else if (op == OP_set_setting || op == OP_add_principal || op == OP_remove_principal ||
 	           op == OP_rekey_principal) {
-		decide_again(r);
+		/* The command may be another operator's: so each request is decided again. */
+		TAILQ_FOREACH(o, &r->admin.requests, entry)
+			o->under_way &= o->asked.what != OPERATION_SET &&
+			                o->asked.what != OPERATION_BACKED_UP &&
+			                o->asked.what != OPERATION_ADD_PRINCIPAL &&
+			                o->asked.what != OPERATION_REMOVE_PRINCIPAL &&
+			                o->asked.what != OPERATION_RECOVER_PRINCIPAL;
 	}
 }
 

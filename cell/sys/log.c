@@ -358,10 +358,10 @@ repeats(const char *text, unsigned long *before)
 	if (form == LOG_PLAIN)
 		return false;
 	pthread_mutex_lock(&mutex);
-	same = strcmp(text, last.text) == 0 && mono_before(now, last.until);
+	same = strncmp(text, last.text, sizeof last.text - 1) == 0 && mono_before(now, last.until);
 	if (!same) {
 		*before = last.repeated;
-		strcpy(last.text, text);
+		snprintf(last.text, sizeof last.text, "%s", text);
 		last.until = mono_add(now, span_s(LIMIT_LOG_WINDOW_S));
 		last.repeated = 0;
 	}
@@ -370,29 +370,16 @@ repeats(const char *text, unsigned long *before)
 	return same;
 }
 
-static bool __attribute__((format(printf, 2, 0)))
-put(enum log_level level, const char *format, va_list args)
+static bool
+put(enum log_level level, const char *text)
 {
-	char text[LOG_LINE_MAX], more[64];
 	unsigned long before;
+	char more[64];
 
-	vsnprintf(text, sizeof text, format, args);
 	if (repeats(text, &before))
 		return true;
 	snprintf(more, sizeof more, "the message before was repeated %lu times", before);
 	return (before == 0 || put_line_of(LEVEL_INFO, more)) && put_line_of(level, text);
-}
-
-static bool __attribute__((format(printf, 2, 3)))
-put_text(enum log_level level, const char *format, ...)
-{
-	va_list args;
-	bool done;
-
-	va_start(args, format);
-	done = put(level, format, args);
-	va_end(args);
-	return done;
 }
 
 /* Reports how many lines were lost, before the next line; false when that does not succeed. */
@@ -400,53 +387,41 @@ static bool
 report_lost(void)
 {
 	unsigned long n = atomic_exchange(&lost, 0);
+	char text[96];
 
-	if (n == 0 || put_text(LEVEL_WARN, "%lu messages were lost: the log did not take them", n))
+	snprintf(text, sizeof text, "%lu messages were lost: the log did not take them", n);
+	if (n == 0 || put(LEVEL_WARN, text))
 		return true;
 	atomic_fetch_add(&lost, n);
 	return false;
 }
 
-static void __attribute__((format(printf, 2, 0)))
-put_line(enum log_level level, const char *format, va_list args)
+void
+log_line(void *user, enum log_level level, const char *line)
 {
-	int saved_errno = errno;
+	const int saved_errno = errno;
 
-	if (!log_prints(level))
-		return;
-	if (!report_lost() || !put(level, format, args))
+	(void)user;
+	if (log_prints(level) && (!report_lost() || !put(level, line)))
 		atomic_fetch_add(&lost, 1);
 	errno = saved_errno;
 }
 
-#define LOG_FUNCTION(name, level)              \
-	void name(const char *format, ...)     \
-	{                                      \
-		va_list args;                  \
-                                               \
-		va_start(args, format);        \
-		put_line(level, format, args); \
-		va_end(args);                  \
+#define LOG_FUNCTION(name, level)                           \
+	void name(const char *format, ...)                  \
+	{                                                   \
+		char text[LOG_LINE_MAX];                    \
+		va_list args;                               \
+                                                            \
+		if (!log_prints(level))                     \
+			return;                             \
+		va_start(args, format);                     \
+		vsnprintf(text, sizeof text, format, args); \
+		va_end(args);                               \
+		log_line(NULL, level, text);                \
 	}
 
 LOG_FUNCTION(log_error, LEVEL_ERROR)
 LOG_FUNCTION(log_warn, LEVEL_WARN)
 LOG_FUNCTION(log_info, LEVEL_INFO)
 LOG_FUNCTION(log_debug, LEVEL_DEBUG)
-
-static void __attribute__((format(printf, 2, 3)))
-put_formatted(enum log_level level, const char *format, ...)
-{
-	va_list args;
-
-	va_start(args, format);
-	put_line(level, format, args);
-	va_end(args);
-}
-
-void
-log_line(void *user, enum log_level level, const char *line)
-{
-	(void)user;
-	put_formatted(level, "%s", line);
-}

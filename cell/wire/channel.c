@@ -131,16 +131,6 @@ shaken(struct channel *c, struct bytes message, struct buffer *out)
 	}
 }
 
-static void
-opened(struct channel *c, struct bytes record, struct buffer *plain)
-{
-	if (!noise_open(&c->noise, record, plain)) {
-		fail(c, "a record was forged, repeated or lost");
-		return;
-	}
-	c->state = CHANNEL_OPEN;
-}
-
 /* The length of the next whole message; 0 while `in` has too few bytes to know it. */
 static size_t
 message_length(const struct channel *c)
@@ -193,8 +183,11 @@ channel_receive(struct channel *c, struct bytes from, struct buffer *out, struct
 			shaken(c, message, out);
 		} else if (c->state == CHANNEL_CLAIMED) {
 			fail(c, "the peer did not wait for an answer");
+		} else if (noise_open(&c->noise, (struct bytes){message.data + 2, message.len - 2},
+		                      plain)) {
+			c->state = CHANNEL_OPEN;
 		} else {
-			opened(c, (struct bytes){message.data + 2, message.len - 2}, plain);
+			fail(c, "a record was forged, repeated or lost");
 		}
 		buffer_reset(&c->in);
 	}

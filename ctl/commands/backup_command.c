@@ -218,16 +218,6 @@ make(struct backup *b)
 	return ok;
 }
 
-/* So that a cell without one for a day is found. */
-static void
-tell_master(const struct backup *b)
-{
-	const struct msg_operate what = {.what = OPERATION_BACKED_UP};
-
-	if (b->has_master && cell_admin_run(b->ctl, &what) != CTL_OK)
-		log_warn("%s: the cell could not be told of this backup", b->file);
-}
-
 static void
 print_result(const struct backup *b)
 {
@@ -252,6 +242,7 @@ print_result(const struct backup *b)
 static int
 run(const struct ctl *ctl, int argc, char **argv)
 {
+	const struct msg_operate made = {.what = OPERATION_BACKED_UP};
 	static struct backup b;
 
 	(void)argc;
@@ -261,7 +252,9 @@ run(const struct ctl *ctl, int argc, char **argv)
 	b.file = argv[0];
 	if (!cell_find(ctl, b.conf_path, &b.cell_file) || !make(&b))
 		return CTL_FAILED;
-	tell_master(&b);
+	/* The cell is told, so that lsctl doctor finds a cell without a backup for a day. */
+	if (b.has_master && cell_admin_run(ctl, &made) != CTL_OK)
+		log_warn("%s: the cell could not be told of this backup", b.file);
 	print_result(&b);
 	return CTL_OK;
 }

@@ -24,16 +24,6 @@ may_look(struct interrupts *i)
 
 static void on_timer(uv_timer_t *timer);
 
-/* The calls that nobody could look at yet come soon, the others after a while. */
-static void
-arm(struct interrupts *i)
-{
-	if (reply_has_interrupted(i->replies))
-		uv_timer_start(&i->timer, on_timer, LOOKS_WINDOW_MS, 0);
-	else if (reply_has_seen(i->replies) && !uv_is_active((uv_handle_t *)&i->timer))
-		uv_timer_start(&i->timer, on_timer, AGAIN_MS, 0);
-}
-
 void
 interrupts_hand_in(struct interrupts *i)
 {
@@ -51,7 +41,11 @@ interrupts_hand_in(struct interrupts *i)
 		reply_seen(i->replies);
 		engine_call(i->engine, &event);
 	}
-	arm(i);
+	/* Calls for which there was no time are looked at soon, the others after a while. */
+	if (reply_has_interrupted(i->replies))
+		uv_timer_start(&i->timer, on_timer, LOOKS_WINDOW_MS, 0);
+	else if (reply_has_seen(i->replies) && !uv_is_active((uv_handle_t *)&i->timer))
+		uv_timer_start(&i->timer, on_timer, AGAIN_MS, 0);
 }
 
 static void

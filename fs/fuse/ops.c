@@ -18,34 +18,27 @@ ops_device(fuse_req_t req)
 	return fuse_req_userdata(req);
 }
 
-/* Fills in facts about the caller's process: its descriptors, and whether it is being killed. They
- * are read by the calling thread's id, which exists during the call; the first thread of the
- * process may have ended already. */
-static void
-learn_caller(struct device *d, struct mount_event *event)
-{
-	const unsigned wants = engine_wants(d->engine, event);
-
-	if (wants & WANTS_PROCESS)
-		event->pid = proc_of_thread(&d->callers, event->thread);
-	if (wants & WANTS_FATE)
-		event->fate = proc_fate(&d->callers, event->thread);
-	if (wants & WANTS_DESCRIPTORS)
-		event->has_other = proc_has_descriptor(event->thread, event->ino, &d->mounted);
-}
-
 /* Parks the request, with the caller's ids, and passes the event to the engine. */
 static void
 ops_call(fuse_req_t req, struct mount_event *event)
 {
 	struct device *d = ops_device(req);
 	const struct fuse_ctx *caller = fuse_req_ctx(req);
+	unsigned wants;
 
 	event->uid = caller->uid;
 	event->gid = caller->gid;
 	event->user = users_name(&d->users, caller->uid);
 	event->thread = caller->pid;
-	learn_caller(d, event);
+	/* Facts about the caller's process are read by the id of the calling thread, which exists
+	 * during the call; the first thread of the process may have ended already. */
+	wants = engine_wants(d->engine, event);
+	if (wants & WANTS_PROCESS)
+		event->pid = proc_of_thread(&d->callers, event->thread);
+	if (wants & WANTS_FATE)
+		event->fate = proc_fate(&d->callers, event->thread);
+	if (wants & WANTS_DESCRIPTORS)
+		event->has_other = proc_has_descriptor(event->thread, event->ino, &d->mounted);
 	reply_park(&d->replies, req, event);
 	engine_call(d->engine, event);
 }

@@ -327,29 +327,24 @@ write_entered(struct mount *m, struct call *c)
 	}
 }
 
-/* The process of the writer is looked up before the call waits for the handle: the call it waits
- * for may end the buffer whose list of writers names the process. */
-static void
-write_start(struct mount *m, struct call *c)
-{
-	if (c->event.pid == 0)
-		c->event.pid = buffer_knows_process(c->handle, &c->event);
-	handle_enter(m, c, write_entered);
-}
-
 void
 buffer_write(struct mount *m, struct call *c)
 {
 	if (!handle_of_call(m, c))
 		return;
-	if (c->event.offset < 0 || c->handle->kind != HANDLE_FILE)
+	if (c->event.offset < 0 || c->handle->kind != HANDLE_FILE) {
 		call_status(m, c, EINVAL);
-	else if (!handle_writable(c->handle))
+	} else if (!handle_writable(c->handle)) {
 		call_status(m, c, EBADF);
-	else if (c->event.data.len == 0)
+	} else if (c->event.data.len == 0) {
 		call_count(m, c, 0);
-	else
-		write_start(m, c);
+	} else {
+		/* The process of the writer is looked up before the call waits for the handle: the
+		 * call that it waits for may end the buffer whose writers name the process. */
+		if (c->event.pid == 0)
+			c->event.pid = buffer_knows_process(c->handle, &c->event);
+		handle_enter(m, c, write_entered);
+	}
 }
 
 /* ---- ftruncate ---- */

@@ -208,17 +208,6 @@ attr_of(const struct client_answer *a)
 	}
 }
 
-static void
-note_rights(struct call *c, const struct client_answer *a)
-{
-	const struct attr *attr = attr_of(a);
-
-	if (attr == NULL)
-		return;
-	c->rights_on = attr->node;
-	c->rights = attr->rights;
-}
-
 /* While nothing is taken away, a handle has the newest check digits: they outlast a rotation of the
  * cell's key. */
 static void
@@ -246,6 +235,7 @@ call_heard(struct mount *m, const struct client_answer *answer)
 {
 	struct call *c = call_tokens_find(&m->calls.asked, answer->token);
 	struct client_answer a = *answer;
+	const struct attr *attr = attr_of(answer);
 
 	if (c == NULL)
 		return;
@@ -254,7 +244,10 @@ call_heard(struct mount *m, const struct client_answer *answer)
 	RB_REMOVE(call_tokens, &m->calls.asked, c);
 	c->token = 0;
 	metrics_heard(m, c->op, a.rc);
-	note_rights(c, &a);
+	if (attr != NULL) {
+		c->rights_on = attr->node;
+		c->rights = attr->rights;
+	}
 	renew_digits(c, &a);
 	if (a.result.kind != wire_answer_kind(c->op, a.rc))
 		a.rc = RC_BAD_MESSAGE;

@@ -121,9 +121,9 @@ commit_heard(struct mount *m, struct call *c, const struct client_answer *a)
 		commit(m, c, c->next);
 		return;
 	}
-	if (c->error)
+	if (c->error) {
 		commit_failed(m, h, c->error);
-	else if (h->edit != EDIT_NONE) {
+	} else if (h->edit != EDIT_NONE) {
 		MESSAGE_TRACE(m->config.trace,
 		              "handle %llu: its buffer of %zu bytes is generation %llu",
 		              (unsigned long long)h->fh, h->edited.len,

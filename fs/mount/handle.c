@@ -228,27 +228,21 @@ handle_die(struct mount *m, struct handle *h)
 	buffer_drop(m, h);
 }
 
-/* Answers the calls that still wait for the handle. The kernel does not release a file that is in
- * use, unless the calls that use it were answered. */
-static void
-refuse_queue(struct mount *m, struct handle *h)
-{
-	struct call *c, *more;
-
-	TAILQ_FOREACH_SAFE(c, &h->queue, waiting, more)
-		if (!c->answered && c->event.kind != MOUNT_UNLINK)
-			call_status(m, c, EBADF);
-}
-
 /* All that is left to do is sent at once, in order, before all later requests: the commit, the
  * unlocks, the close of an ephemeral file. So a later call of any process finds it done. */
 static void
 handle_close(struct mount *m, struct handle *h)
 {
+	struct call *c, *more;
+
 	must(!h->released);
 	h->refs++;
 	RB_REMOVE(handle_numbers, &m->handles.by_number, h);
-	refuse_queue(m, h);
+	/* The kernel does not release a file that is in use, unless the calls that use it were
+	 * answered. */
+	TAILQ_FOREACH_SAFE(c, &h->queue, waiting, more)
+		if (!c->answered && c->event.kind != MOUNT_UNLINK)
+			call_status(m, c, EBADF);
 	h->released = true;
 	if (h->inode) {
 		m->handles.files -= h->kind == HANDLE_FILE;
@@ -449,18 +443,6 @@ create_opened(struct mount *m, struct call *c, const struct attr *attr)
 		ephemeral_opened(m, c->inode, attr->node);
 }
 
-/* A new file is empty: there is nothing to fetch or to truncate. */
-static void
-create_fresh(struct mount *m, struct call *c, const struct attr *attr)
-{
-	struct handle *h = c->handle;
-
-	snapshot_set(m, h, version_get(m, attr->node, attr->content_generation, (struct bytes){0}));
-	h->inode->maker = c->event.pid;
-	create_opened(m, c, attr);
-	create_done(m, c);
-}
-
 /* The file was there. A close of an earlier handle may have undone the open that the create
  * implies, so the file is opened again. When it is open by an earlier number already, or the open
  * is denied, the implied open is closed. */
@@ -493,10 +475,16 @@ create_heard(struct mount *m, struct call *c, const struct client_answer *a)
 	handle_refer(c, handle_new(m, i, c));
 	c->handle->opened = a->opens;
 	c->error = open_denied(c, attr);
-	if (a->result.created.fresh)
-		create_fresh(m, c, attr);
-	else
+	if (!a->result.created.fresh) {
 		create_open(m, c, attr);
+		return;
+	}
+	/* A new file is empty: there is nothing to fetch or to truncate. */
+	snapshot_set(m, c->handle,
+	             version_get(m, attr->node, attr->content_generation, (struct bytes){0}));
+	i->maker = c->event.pid;
+	create_opened(m, c, attr);
+	create_done(m, c);
 }
 
 void

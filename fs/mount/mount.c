@@ -61,20 +61,6 @@ session_died(struct mount *m)
 			c->session = 0;
 }
 
-/* Requests that were made while there was no session belong to this one. */
-static void
-session_began(struct mount *m, uint64_t session)
-{
-	struct call *c;
-
-	MOUNT_TRACE(m, "session %llu begins", (unsigned long long)session);
-	m->session.id = session;
-	m->session.over = false;
-	RB_FOREACH(c, call_tokens, &m->calls.asked)
-		if (c->session == 0)
-			c->session = session;
-}
-
 /* Detects that the session to which the handles and locks belong has ended, and begins with the
  * next one. */
 static void
@@ -82,11 +68,19 @@ mount_session_follow(struct mount *m)
 {
 	struct client_status s = client_status(m->client);
 	bool alive = s.session && (s.state == CLIENT_SAFE || s.state == CLIENT_JEOPARDY);
+	struct call *c;
 
 	if (m->session.id && !m->session.over && (!alive || s.session != m->session.id))
 		session_died(m);
-	if (alive && (m->session.id == 0 || s.session != m->session.id))
-		session_began(m, s.session);
+	if (!alive || s.session == m->session.id)
+		return;
+	MOUNT_TRACE(m, "session %llu begins", (unsigned long long)s.session);
+	m->session.id = s.session;
+	m->session.over = false;
+	/* Requests that were made while there was no session belong to this one. */
+	RB_FOREACH(c, call_tokens, &m->calls.asked)
+		if (c->session == 0)
+			c->session = s.session;
 }
 
 /* ---- the caller ---- */

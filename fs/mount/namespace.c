@@ -57,7 +57,7 @@ static void lookup_next(struct mount *m, struct call *c, uint64_t directory);
  * where it cannot do so at once. So a dead node stands in for a directory: a call that makes a node
  * finds that the name is taken, any other call comes to a dead node. */
 static void
-anew_entry(struct mount *m, struct call *c, struct attr attr, uint64_t index)
+next_entry(struct mount *m, struct call *c, struct attr attr, uint64_t index)
 {
 	struct inode *i;
 
@@ -78,7 +78,7 @@ next_heard(struct mount *m, struct call *c, const struct client_answer *a)
 	if (error == 0 && !c->answered && c->walked < c->text.len)
 		lookup_next(m, c, a->result.attr.attr.node);
 	else if (error == 0)
-		anew_entry(m, c, a->result.attr.attr, a->index);
+		next_entry(m, c, a->result.attr.attr, a->index);
 	else
 		call_status(m, c, error == ESTALE ? ENOENT : error);
 }
@@ -249,15 +249,6 @@ name_mknod(struct mount *m, struct call *c)
 
 /* ---- unlink, rmdir ---- */
 
-/* A commit of this mount that was under way may have made a later version than the one that was
- * read. */
-static void
-delete_keep(struct mount *m, struct inode *i)
-{
-	if (i->last && i->newest && i->newest->generation > i->last->generation)
-		version_set(m, &i->last, version_ref(i->newest));
-}
-
 static void
 delete_heard(struct mount *m, struct call *c, const struct client_answer *a)
 {
@@ -266,7 +257,10 @@ delete_heard(struct mount *m, struct call *c, const struct client_answer *a)
 	struct inode *i = inode_find(m, deleted);
 
 	if (i) {
-		delete_keep(m, i);
+		/* A commit of this mount that was under way may have made a later version than the
+		 * one that was read. */
+		if (i->last && i->newest && i->newest->generation > i->last->generation)
+			version_set(m, &i->last, version_ref(i->newest));
 		inode_die(m, i, true);
 	}
 	if (c->inode && c->inode->ino != deleted)

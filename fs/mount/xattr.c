@@ -443,25 +443,19 @@ get_heard(struct mount *m, struct call *c, const struct client_answer *a)
 	buffer_free(&value);
 }
 
-/* The text of .cell/status, by any descriptor of the mount, whatever has become of its node: a
- * program that has one file of the cell and nothing else sees the session that its lock needs. */
-static void
-get_status(struct mount *m, struct call *c)
-{
-	struct buffer text = BUFFER(XATTR_SIZE_MAX);
-
-	virtual_status_text(m, &text);
-	call_data(m, c, buffer_view(&text));
-	buffer_free(&text);
-}
-
 void
 xattr_get(struct mount *m, struct call *c)
 {
 	const struct attribute *a = attribute_find(c->event.name);
+	struct buffer text = BUFFER(XATTR_SIZE_MAX);
 
+	/* The text of .cell/status can be had from any descriptor of the mount, whatever has become
+	 * of its node: a program that has one file of the cell and nothing else sees the session
+	 * that its lock needs. */
 	if (bytes_equal(c->event.name, bytes_of("user.ls.status"))) {
-		get_status(m, c);
+		virtual_status_text(m, &text);
+		call_data(m, c, buffer_view(&text));
+		buffer_free(&text);
 	} else if (!is_user(c->event.name)) {
 		call_status(m, c, EOPNOTSUPP);
 	} else if (a == NULL || inode_is_virtual(c->event.ino)) {
