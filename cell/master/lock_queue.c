@@ -260,7 +260,6 @@ grant(struct master *m, struct lock_queue *q, struct waiter *w)
 	struct op op = {.code = OP_grant};
 	struct own_command *own;
 
-	must(!w->granting);
 	M_TRACE(m, "lock %" PRIu64 ": owner %" PRIu64 " of session %" PRIu64 " is next", q->node,
 	        w->acquire.owner, w->session->id);
 	m->work += REQUEST_WORK;
@@ -270,8 +269,7 @@ grant(struct master *m, struct lock_queue *q, struct waiter *w)
 	own->node = q->node;
 	own->owner = w->acquire.owner;
 	own->acquisition = w->acquire.acquisition;
-	w->granting = true;
-	q->granting_n++;
+	q->granting_n += w->granting++ == 0;
 }
 
 /* `shares` are the grants before this one that are not applied yet. */
@@ -319,6 +317,13 @@ m_queue_grant(struct master *m, struct lock_queue *q)
 			return;
 		shares++;
 	}
+}
+
+/* A grant to that waiter that is under way already may come too early. */
+void
+m_queue_grant_first(struct master *m, struct lock_queue *q)
+{
+	grant(m, q, RB_MIN(waiter_places, &q->places));
 }
 
 void
@@ -381,11 +386,7 @@ m_queue_granted(struct master *m, const struct own_command *own, const struct tr
 		return;
 	must(w->request == NULL); /* the await bit was proposed first */
 	if (answer->rc == RC_BUSY_LOCK) {
-		/* Another one took the lock while the grant was under way, and was not told of this
-		 * waiter. */
-		w->granting = false;
-		w->queue->granting_n--;
-		m_event_conflict(m, w->acquire.node);
+		w->queue->granting_n -= --w->granting == 0;
 		return;
 	}
 	if (answer->rc == RC_OK)

@@ -31,7 +31,7 @@ struct waiter {
 	struct acquire acquire;    /* with its ticket */
 	struct bytes user;         /* that the request acts for; owned */
 	bool converting; /* holds the lock shared and wants it exclusive: stands in front */
-	bool granting;   /* its grant is proposed */
+	size_t granting; /* so many grants to it are proposed */
 	uint64_t judged; /* the change of rights after which it was found to have the right */
 };
 
@@ -92,6 +92,9 @@ bool m_queue_converting(const struct lock_queue *q);
 /* Proposes the grants that the applied tree allows; a queue for which the step has no time is
  * touched again. */
 void m_queue_grant(struct master *m, struct lock_queue *q);
+/* Proposes a grant to the first waiter whatever the tree allows: what is proposed already may free
+ * the lock. */
+void m_queue_grant_first(struct master *m, struct lock_queue *q);
 /* Adds to the entry the grants that will be right when only `others` hold the lock, none of them
  * exclusively, and the session `gone` (NULL: none) has ended; none behind a waiter of that session,
  * whose end may be refused. */
@@ -146,9 +149,8 @@ bool m_ticket_genuine(const struct master *m, uint64_t session, const struct acq
 bool m_lock_genuine(struct master *m, const struct m_session *s, const struct acquire *a);
 /* Begins an acquire: it is proposed, put into the queue, or refused. */
 void m_lock_acquire(struct master *m, struct m_session *s, struct m_request *r);
-/* Begins a transaction. Grants that are due for the locks that it would take come before it in the
- * log. A waiter that came after a release was proposed, and before that was applied, may still be
- * passed. */
+/* Begins a transaction. A grant to the first waiter for each lock that it would take comes before
+ * it in the log. */
 void m_lock_transaction(struct master *m, struct m_session *s, struct m_request *r,
                         const struct op_transaction *o);
 /* apply has found the lock busy for an acquire that may wait. */

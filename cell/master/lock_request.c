@@ -359,7 +359,7 @@ m_lock_transaction(struct master *m, struct m_session *s, struct m_request *r,
 	tree_transaction_locks(m->tree, o, &locks);
 	for (size_t i = 0; i < locks.n; i++)
 		if ((q = m_queue_find(m, locks.keys[i])) != NULL)
-			m_queue_grant(m, q);
+			m_queue_grant_first(m, q);
 	footprint_free(&locks);
 	propose_alone(m, s, r);
 }

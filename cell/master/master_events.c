@@ -282,14 +282,12 @@ m_event_conflict(struct master *m, uint64_t node)
 	event_put(e);
 }
 
-/* The new holder may be the one for which others wait already. */
+/* Others may wait already. A grant to one of them that is under way comes too late for the lock. */
 static void
 lock_taken(struct master *m, const struct tree_note *note)
 {
-	const struct lock_queue *q = m_queue_find(m, note->node);
-
 	tell_node(m, EVENT_LOCK_ACQUIRED, note->node, note->lock_generation);
-	if (q != NULL && q->n > q->granting_n)
+	if (m_queue_find(m, note->node) != NULL)
 		m_event_conflict(m, note->node);
 }
 
