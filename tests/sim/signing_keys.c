@@ -87,10 +87,9 @@ check_majority(struct sim *s, const uint8_t *public_key)
 {
 	int voters, having = having_on_disk(s, public_key, &voters);
 
-	/* A voter that is down may have had the key, and an old copy was put in the place of its
-	 * data since. */
+	/* A voter with an old copy in the place of its data may have had the key before. */
 	for (int id = 1; id <= s->hosts_n; id++)
-		having += members_role(s, id) == MEMBER_VOTER && !s->hosts[id - 1].up &&
+		having += members_role(s, id) == MEMBER_VOTER && s->hosts[id - 1].disk.replaced &&
 		          !has_on_disk(&s->hosts[id - 1], public_key);
 	if (2 * having < voters) /* a voter more may have come meanwhile */
 		sim_fail(s, "a signing key is in force that %d of %d voters have on disk", having,
