@@ -3,8 +3,6 @@
  * it; every line of .cell/events makes the command look again. Changes without an event, as the
  * release of a lock, are seen within a second. */
 #include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,8 +13,8 @@
 #include "cell/sys/clock.h"
 #include "cell/sys/file.h"
 #include "cell/sys/log.h"
-#include "cell/sys/mountinfo.h"
 #include "ctl/ctl.h"
+#include "ctl/mounted_path.h"
 
 enum { LOOK_AGAIN_MS = 1000 };
 
@@ -72,51 +70,6 @@ look(int fd, bool *is_so)
 	return wanted.free ? is_free(fd, is_so) : 0;
 }
 
-/* A descriptor of the nearest directory above the path that there is; -1, and errno. */
-static int
-open_above(const char *path)
-{
-	char above[PATH_MAX];
-	char *slash;
-	int fd = -1;
-
-	snprintf(above, sizeof above, "%s", path);
-	errno = ENOENT;
-	while (fd < 0 && errno == ENOENT && above[0] != '\0') {
-		slash = strrchr(above, '/');
-		if (slash == NULL)
-			strcpy(above, ".");
-		else
-			slash[slash == above] = '\0';
-		fd = open(above, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-		if (slash == NULL || slash == above)
-			return fd;
-	}
-	return fd;
-}
-
-/* The events of the mount in which `fd` lies; -1 after an error message. */
-static int
-events_open(int fd, const char *path)
-{
-	static struct mountinfo info;
-	char link[64], canonical[PATH_MAX], events[PATH_MAX + 16];
-	ssize_t n;
-
-	snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
-	n = readlink(link, canonical, sizeof canonical - 1);
-	canonical[n > 0 ? n : 0] = '\0';
-	if (!mountinfo_above(canonical, &info) || strcmp(info.type, MOUNTINFO_TYPE) != 0) {
-		log_error("%s: not in a mounted cell", path);
-		return -1;
-	}
-	snprintf(events, sizeof events, "%s/.cell:events", info.path);
-	fd = open(events, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-	if (fd < 0)
-		failed(events, errno);
-	return fd;
-}
-
 static void
 await_event(int events, mono_t end)
 {
@@ -137,6 +90,8 @@ run(const struct ctl *ctl, int argc, char **argv)
 {
 	const span_t most = {(int64_t)(wanted.seconds * 1e9)};
 	const mono_t end = wanted.seconds > 0 ? mono_add(clock_now(), most) : MONO_NEVER;
+	static struct mountinfo info;
+	char canonical[PATH_MAX];
 	int events = -1, rc = -1;
 
 	(void)ctl;
@@ -144,16 +99,16 @@ run(const struct ctl *ctl, int argc, char **argv)
 	if ((wanted.contents != NULL) + wanted.absent + wanted.free > 1)
 		return ctl_usage("--contents, --absent and --free", "one of them");
 	while (rc < 0) {
-		int fd = open(argv[0], O_RDONLY | O_CLOEXEC);
-		const int above = fd < 0 && errno == ENOENT ? open_above(argv[0]) : -1;
-		int error = fd < 0 && above < 0 ? errno : 0;
-		bool is_so = false;
+		bool there, is_so = false;
+		const int fd = mounted_path_open(argv[0], canonical, &there);
+		int error = fd < 0 ? errno : 0;
 
 		if (error == 0 && events < 0 &&
-		    (events = events_open(fd < 0 ? above : fd, argv[0])) < 0)
+		    (!mounted_path_mount(argv[0], canonical, &info) ||
+		     (events = mounted_path_events(&info)) < 0))
 			rc = CTL_FAILED;
 		else if (error == 0)
-			error = look(fd, &is_so);
+			error = look(there ? fd : -1, &is_so);
 		if (rc < 0 && error != 0 && error != ESTALE)
 			rc = failed(argv[0], error);
 		else if (is_so)
@@ -164,8 +119,6 @@ run(const struct ctl *ctl, int argc, char **argv)
 			await_event(events, end);
 		if (fd >= 0)
 			close(fd);
-		if (above >= 0)
-			close(above);
 	}
 	if (events >= 0)
 		close(events);

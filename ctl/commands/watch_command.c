@@ -1,9 +1,9 @@
 /* watch: prints the events of mounted files and directories, or does something about their changes.
  * It opens them, so their mount watches them, and takes the lines of the mount's .cell/events that
- * are theirs, or the session's. */
+ * are theirs, or the session's. Of a path that is not there it opens the nearest directory above,
+ * and looks for the path after every line of the mount, and every second. */
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -13,14 +13,16 @@
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 #include "cell/base/limit.h"
 #include "cell/base/memory.h"
 #include "cell/base/mono.h"
 #include "cell/sys/clock.h"
 #include "cell/sys/log.h"
-#include "cell/sys/mountinfo.h"
+#include "cell/view/output.h"
 #include "ctl/ctl.h"
+#include "ctl/mounted_path.h"
 
 enum {
 	LOOK_AGAIN_MS = 1000,
@@ -31,7 +33,6 @@ enum {
 
 /* A mount with a path that is watched. */
 struct stream {
-	dev_t device;
 	char mountpoint[PATH_MAX];
 	char cell[LIMIT_CELL_NAME + 1];
 	char key[KEY_MAX]; /* of lines about the session */
@@ -43,8 +44,9 @@ struct stream {
 struct target {
 	const char *path;
 	struct stream *stream;
-	int fd;            /* -1: it was deleted */
-	char key[KEY_MAX]; /* of lines about it */
+	int fd; /* of the nearest directory above it, while it is not there */
+	bool there;
+	char key[KEY_MAX]; /* of lines about it, while it is there */
 };
 
 struct watch {
@@ -117,86 +119,54 @@ make_key(char key[KEY_MAX], const char *cell, const char *path)
 	snprintf(key + n, KEY_MAX - n, "\", \"time\"");
 }
 
+/* The stream of the mount that contains `canonical`; NULL after an error message. */
 static struct stream *
-stream_find(struct watch *w, dev_t device)
+stream_of(struct watch *w, const char *path, const char *canonical, struct mountinfo *info)
 {
-	for (size_t i = 0; i < w->streams_n; i++)
-		if (w->streams[i].device == device)
-			return &w->streams[i];
-	return NULL;
-}
+	struct stream *s = w->streams;
 
-/* NULL, after an error message, when the path, which lies on the mount *info, is not in a mount of
- * a cell. */
-static struct stream *
-stream_open(struct watch *w, const char *path, dev_t device, const struct mountinfo *info)
-{
-	struct stream *s = &w->streams[w->streams_n];
-	char events[PATH_MAX + 16];
-
-	if (strcmp(info->type, MOUNTINFO_TYPE) != 0) {
-		log_error("%s: not in a mounted cell", path);
+	if (!mounted_path_mount(path, canonical, info))
 		return NULL;
-	}
+	for (; s < w->streams + w->streams_n; s++)
+		if (strcmp(s->mountpoint, info->path) == 0)
+			return s;
 	if (w->streams_n == MOUNTS_MAX) {
 		log_error("%s: in more than %d mounts", path, MOUNTS_MAX);
 		return NULL;
 	}
-	s->device = device;
 	snprintf(s->mountpoint, sizeof s->mountpoint, "%s", info->path);
-	if (!cell_name(s))
+	if (!cell_name(s) || (s->fd = mounted_path_events(info)) < 0)
 		return NULL;
 	make_key(s->key, s->cell, "");
-	snprintf(events, sizeof events, "%s/.cell:events", s->mountpoint);
-	s->fd = open(events, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-	if (s->fd < 0) {
-		failed(events, errno);
-		return NULL;
-	}
 	w->streams_n++;
 	return s;
 }
 
-/* The stream is open before its first target: so no event of that is missing. */
-static bool
+/* Opens what there is of the path, instead of what is open for it. 0, an errno, or -1 after an
+ * error message. */
+static int
 target_open(struct watch *w, struct target *t)
 {
 	static struct mountinfo info;
 	char canonical[PATH_MAX], path[2 * PATH_MAX];
-	struct stat st;
+	bool there;
+	const int fd = mounted_path_open(t->path, canonical, &there);
+	const int error = fd < 0 ? errno : 0;
 
-	t->fd = -1;
-	if (stat(t->path, &st) < 0 || !realpath(t->path, canonical) ||
-	    !mountinfo_above(canonical, &info))
-		return failed(t->path, errno);
-	t->stream = stream_find(w, st.st_dev);
-	if (!t->stream)
-		t->stream = stream_open(w, t->path, st.st_dev, &info);
-	if (!t->stream)
-		return false;
+	if (t->fd >= 0)
+		close(t->fd);
+	t->fd = fd;
+	t->there = fd >= 0 && there;
+	if (error != 0)
+		return error;
+	t->stream = stream_of(w, t->path, canonical, &info);
+	if (t->stream == NULL)
+		return -1;
 	snprintf(path, sizeof path, "%s%s", info.whole ? "" : info.root,
 	         canonical + strlen(info.path));
-	make_key(t->key, t->stream->cell, path);
-	t->fd = open(t->path, O_RDONLY | O_CLOEXEC);
-	return t->fd >= 0 || failed(t->path, errno);
-}
-
-/* The session has ended, and nothing works on its handles any more. */
-static bool
-open_again(struct watch *w, const struct stream *s)
-{
-	bool ok = true;
-
-	for (size_t i = 0; i < w->targets_n; i++) {
-		struct target *t = &w->targets[i];
-
-		if (t->stream != s || t->fd < 0)
-			continue;
-		close(t->fd);
-		t->fd = open(t->path, O_RDONLY | O_CLOEXEC);
-		ok = (t->fd >= 0 || failed(t->path, errno)) && ok;
-	}
-	return ok;
+	if (t->there)
+		make_key(t->key, t->stream->cell, path);
+	return 0;
 }
 
 /* ---- reacting ---- */
@@ -296,18 +266,6 @@ note_change(void)
 	reaction.due = mono_add(clock_now(), (span_t){(int64_t)(reaction.settle_s * 1e9)});
 }
 
-/* A deleted path is looked for again. */
-static void
-find_deleted(struct watch *w)
-{
-	for (size_t i = 0; i < w->targets_n; i++) {
-		struct target *t = &w->targets[i];
-
-		if (t->fd < 0 && (t->fd = open(t->path, O_RDONLY | O_CLOEXEC)) >= 0)
-			note_change();
-	}
-}
-
 /* ---- events ---- */
 
 static bool
@@ -322,71 +280,67 @@ static struct target *
 target_of(struct watch *w, const struct stream *s, const char *line)
 {
 	for (size_t i = 0; i < w->targets_n; i++)
-		if (w->targets[i].stream == s && strstr(line, w->targets[i].key))
+		if (w->targets[i].there && w->targets[i].stream == s &&
+		    strstr(line, w->targets[i].key))
 			return &w->targets[i];
 	return NULL;
 }
 
-static size_t
-count_deleted(const struct watch *w)
+/* True if it was the last of those that are to be printed. */
+static bool
+print(struct watch *w, const char *line, int *rc)
 {
-	size_t n = 0;
-
-	for (size_t i = 0; i < w->targets_n; i++)
-		n += w->targets[i].fd < 0;
-	return n;
-}
-
-/* Events that may have been missed make a run if the paths differ. */
-static void
-on_change(struct watch *w, const struct stream *s, struct target *t, const char *line)
-{
-	static const char *const changes[] = {"contents_modified", "child_added", "child_removed",
-	                                      "child_modified", "gap"};
-
-	if (t && is_event(line, "handle_invalid")) {
-		close(t->fd);
-		t->fd = -1;
-		note_change();
-	}
-	if (is_event(line, "expired") && !open_again(w, s))
-		note_change();
-	if ((is_event(line, "expired") || is_event(line, "master_failed_over")) &&
-	    state_of_paths(w) != reaction.seen)
-		note_change();
-	for (size_t i = 0; i < sizeof changes / sizeof changes[0]; i++)
-		if (is_event(line, changes[i]))
-			note_change();
+	*rc = puts(line) == EOF || fflush(stdout) == EOF ? CTL_FAILED : CTL_OK;
+	return *rc == CTL_FAILED || (w->count > 0 && --w->count == 0);
 }
 
 /* True when the command is done, with its exit code in *rc. */
 static bool
+find_missing(struct watch *w, int *rc)
+{
+	char line[KEY_MAX + UTC_TEXT + 64], now[UTC_TEXT];
+
+	for (size_t i = 0; i < w->targets_n; i++) {
+		struct target *t = &w->targets[i];
+
+		if (t->there || target_open(w, t) != 0 || !t->there)
+			continue;
+		utc_text(time(NULL), now);
+		snprintf(line, sizeof line, "{\"event\": \"created\", %s: \"%s\"}", t->key, now);
+		if (reacts())
+			note_change();
+		else if (print(w, line, rc))
+			return true;
+	}
+	return false;
+}
+
+/* True when the command is done, with its exit code in *rc. With the session all handles are dead.
+ * Events that may have been missed make a run if the paths differ. */
+static bool
 on_line(struct watch *w, struct stream *s, const char *line, int *rc)
 {
+	static const char *const changes[] = {"contents_modified", "child_added", "child_removed",
+	                                      "child_modified",    "gap",         "handle_invalid"};
 	struct target *t = target_of(w, s, line);
+	const bool expired = is_event(line, "expired");
+	int error;
 
 	if (!t && !strstr(line, s->key))
 		return false;
-	if (reacts()) {
-		on_change(w, s, t, line);
-		return false;
-	}
-	*rc = CTL_FAILED;
-	if (puts(line) == EOF || fflush(stdout) == EOF)
-		return true;
-	*rc = CTL_OK;
-	if (w->count > 0 && --w->count == 0)
-		return true;
-	*rc = CTL_FAILED;
-	if (t && is_event(line, "handle_invalid")) {
-		close(t->fd);
-		t->fd = -1;
-		if (count_deleted(w) == w->targets_n)
-			log_error("%s: deleted", t->path);
-	}
-	if (is_event(line, "expired"))
-		return !open_again(w, s);
-	return count_deleted(w) == w->targets_n;
+	if (t && is_event(line, "handle_invalid"))
+		t->there = false;
+	for (size_t i = 0; expired && i < w->targets_n; i++)
+		if (w->targets[i].stream == s && (error = target_open(w, &w->targets[i])) > 0)
+			failed(w->targets[i].path, error);
+	if (!reacts())
+		return print(w, line, rc);
+	if ((expired || is_event(line, "master_failed_over")) && state_of_paths(w) != reaction.seen)
+		note_change();
+	for (size_t i = 0; i < sizeof changes / sizeof changes[0]; i++)
+		if (is_event(line, changes[i]))
+			note_change();
+	return false;
 }
 
 static bool
@@ -433,7 +387,10 @@ watch_events(struct watch *w)
 		for (size_t i = 0; i < w->streams_n; i++)
 			fds[i] = (struct pollfd){.fd = w->streams[i].fd, .events = POLLIN};
 		fds[w->streams_n] = (struct pollfd){.fd = reaction.ended, .events = POLLIN};
-		pause_ms = reacts() && count_deleted(w) > 0 ? LOOK_AGAIN_MS : -1;
+		pause_ms = -1;
+		for (size_t i = 0; i < w->targets_n; i++)
+			if (!w->targets[i].there)
+				pause_ms = LOOK_AGAIN_MS;
 		if (reaction.child == 0 && !mono_is_never(reaction.due))
 			pause_ms = (int)span_to_ms(mono_since(reaction.due, clock_now())) + 1;
 		if (poll(fds, w->streams_n + 1, pause_ms) < 0 && errno != EINTR)
@@ -443,8 +400,8 @@ watch_events(struct watch *w)
 		for (size_t i = 0; i < w->streams_n; i++)
 			if (fds[i].revents && on_readable(w, &w->streams[i], &rc))
 				return rc;
-		if (reacts())
-			find_deleted(w);
+		if (find_missing(w, &rc))
+			return rc;
 	}
 }
 
@@ -466,8 +423,7 @@ static int
 run(const struct ctl *ctl, int argc, char **argv)
 {
 	struct watch *w = &watched;
-	int rc = CTL_FAILED;
-	bool ok = true;
+	int rc = CTL_FAILED, error = 0;
 
 	(void)ctl;
 	if (reaction.command != NULL && reaction.signal != 0)
@@ -479,11 +435,13 @@ run(const struct ctl *ctl, int argc, char **argv)
 		                 reacts() ? "only for printing" : "only with --run or --signal");
 	reaction.due = reacts() ? clock_now() : MONO_NEVER;
 	w->targets = memory_zero((size_t)argc, sizeof *w->targets);
-	while (ok && w->targets_n < (size_t)argc) {
-		w->targets[w->targets_n].path = argv[w->targets_n];
-		ok = target_open(w, &w->targets[w->targets_n++]);
+	while (error == 0 && w->targets_n < (size_t)argc) {
+		w->targets[w->targets_n] = (struct target){.path = argv[w->targets_n], .fd = -1};
+		error = target_open(w, &w->targets[w->targets_n++]);
 	}
-	if (ok)
+	if (error > 0)
+		failed(argv[w->targets_n - 1], error);
+	if (error == 0)
 		rc = watch_events(w);
 	end_run();
 	free(w->targets);

@@ -103,10 +103,47 @@ case_children_and_deletion() {
 	wait $watcher || rc=$?
 	is $rc 143
 	is "$(cat "$work/err")" ""
-	refused "No such file" "$LSCTL" watch "$d/f"
 	refused "not in a mounted cell" "$LSCTL" watch /tmp
+	refused "not in a mounted cell" "$LSCTL" watch "$work/nothing"
 	exits 2 "$LSCTL" watch 2> /dev/null
 	exits 2 "$LSCTL" watch -n 0 "$d" 2> /dev/null
+}
+
+# A path is watched before it is there, and after its end; through the death of the master.
+case_a_path_that_comes_and_goes() {
+	local other=$m2/${d##*/} old
+	mkdir "$d/begin"
+	"$LSCTL" watch "$d/begin" "$d/sub/dir/f" > "$work/events" 2> "$work/err" &
+	watcher=$!
+	# shellcheck disable=SC2016
+	wait_until "it watches" sh -c 'touch "$1/x" && rm "$1/x" && [ -s "$2" ]' - \
+		"$other/begin" "$work/events"
+	mkdir -p "$other/sub/dir"
+	is "$(told created)" 0
+	echo 1 > "$other/sub/dir/f"
+	wait_until "it has come" told_times 1 created '/sub/dir/f", "time": "20[^"]*Z"}$'
+	echo 2 > "$other/sub/dir/f"
+	wait_until "it is modified" told_of contents_modified '/sub/dir/f"'
+	rm -r "$other/sub"
+	wait_until "it is gone" told_of handle_invalid '/sub/dir/f"'
+	old=$(master)
+	kill_replica "$old"
+	mkdir -p "$other/sub/dir"
+	echo 3 > "$other/sub/dir/f"
+	wait_until "it is there again" told_times 2 created '/sub/dir/f"'
+	echo 4 > "$other/sub/dir/f"
+	wait_until "it is watched again" told_of contents_modified '/f".*content_generation": 2}'
+	start_replica "$old"
+	kill $watcher
+	is "$(cat "$work/err")" ""
+	limit 30 "$LSCTL" watch -n 1 "$d/late" > "$work/events" &
+	watcher=$!
+	# shellcheck disable=SC2016
+	wait_until "it looks for it" sh -c 'ls -l /proc/[0-9]*/fd 2> /dev/null | grep -q "$1$"' - \
+		"$m/.cell:events"
+	touch "$other/late"
+	wait $watcher
+	told_of created '/late"'
 }
 
 # The mount can no longer name a file that its own process has unlinked: nobody is told of it.
