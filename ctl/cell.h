@@ -52,8 +52,8 @@ bool cell_read(const char *path, struct cell_file *cell_file);
  * cell that `up` has made; puts its path into `path`. False after an error message. */
 bool cell_find(const struct ctl *ctl, char path[PATH_MAX], struct cell_file *cell_file);
 /* Finds and reads the cell file in the directory of a cell of `up`: CELL.conf, or cell.conf of a
- * cell in one process. 1; 0: there is none; -1 after an error message: the directory holds another
- * cell than `cell` (NULL: any is meant). */
+ * cell in one process. 1; 0 if there is none; -1 after an error message: the directory holds
+ * another cell than `cell` (NULL: any is meant). */
 int cell_in_directory(const char *directory, const char *cell, char path[PATH_MAX],
                       struct cell_file *cell_file);
 /* Puts the path of a mounted cell's cell file into `path`. */

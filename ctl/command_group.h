@@ -11,12 +11,12 @@
 #include <sys/types.h>
 
 struct command_group {
-	char cgroup[PATH_MAX]; /* its directory; empty: there is none */
+	char cgroup[PATH_MAX]; /* its directory; empty if there is none */
 	bool frozen;
 	pid_t *stopped; /* the processes that were stopped to freeze the group; owned */
 	size_t stopped_n, stopped_room;
 	pid_t guard;  /* a child: kills the frozen group when the calling process ends */
-	int to_guard; /* -1: there is none */
+	int to_guard; /* -1 if there is none */
 };
 
 /* Makes the group of the calling process, still empty. */

@@ -62,7 +62,7 @@ struct handover {
 	uv_timer_t timer; /* while a process waits for the state */
 	mono_t until;
 	int listening; /* -1: nobody can ask */
-	int conn;      /* of the process that waits; -1: none does */
+	int conn;      /* of the process that waits; -1 if none does */
 	pid_t heir;
 };
 

@@ -13,7 +13,7 @@ struct source {
 	char path[PATH_MAX];  /* canonical: of the directory or the file */
 	char shown[PATH_MAX]; /* as the mount table shows it: the path, or the cell's name */
 	struct cell_file cell_file;
-	struct srv_addresses srv;       /* of the cell file's `srv`; none: it has none */
+	struct srv_addresses srv;       /* of the cell file's `srv`; none if it has none */
 	struct server_process *process; /* NULL: over the network */
 	char key_path[PATH_MAX]; /* over the network: of the key file, canonical; else empty */
 	struct noise_pair key;   /* likewise: the principal's; wiped by source_link */

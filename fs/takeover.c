@@ -26,7 +26,7 @@ failed(const char *mountpoint, const char *what, const char *why)
 
 /* ---- talking ---- */
 
-/* The answer to one word; false: there is none, or not the one expected. */
+/* The answer to one word; false if there is none, or not the one expected. */
 static bool
 ask(struct takeover *t, const char *mountpoint, enum handover_word word,
     enum handover_word expected, char room[HANDOVER_MESSAGE], struct bytes *words, int *fds, int n)

@@ -20,8 +20,8 @@ struct bytes bytes_of(const char *text);
 bool bytes_equal(struct bytes a, struct bytes b);
 /* Bytewise order, a prefix before the longer view: negative, 0 or positive. */
 int bytes_compare(struct bytes a, struct bytes b);
-/* The decimal number that is the whole text, less than 0 with a sign; false: it is none. One beyond
- * 10^15 is stored as another one beyond that. */
+/* The decimal number that is the whole text, less than 0 with a sign; false if it is not one. A
+ * number beyond 10^15 is stored as some number beyond 10^15. */
 bool bytes_number(struct bytes text, int64_t *number);
 /* A heap copy with a NUL after it, to be freed by the caller. */
 char *bytes_to_text(struct bytes b);

@@ -7,8 +7,8 @@
 #include <bsd/sys/tree.h>
 #include <stdint.h>
 
-/* tree_find: the element with that key; NULL: there is none.
- * tree_after: the one with the next greater key; NULL: there is none. */
+/* tree_find: the element with that key; NULL if there is none.
+ * tree_after: the one with the next greater key; NULL if there is none. */
 #define KEYED_FUNCTIONS(tree, type, link, key, attributes)                     \
 	attributes struct type *tree##_find(const struct tree *t, uint64_t k)  \
 	{                                                                      \

@@ -56,7 +56,7 @@ const char *rc_text(enum rc code);
 const char *rc_name(enum rc code);
 
 /* The name of an errno that a code has, or that the mount answers with ("ENOENT"), for traces; "?"
- * for another one. */
+ * for any other. */
 const char *rc_errno_name(int error);
 
 #endif

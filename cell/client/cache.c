@@ -9,7 +9,7 @@
 /* A name that was looked up in a directory. */
 struct cache_name {
 	RB_ENTRY(cache_name) entry;
-	uint64_t node; /* 0: there is none of this name */
+	uint64_t node; /* 0 if there is none of this name */
 	uint64_t index;
 	struct bytes name; /* owned */
 };

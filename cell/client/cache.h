@@ -4,11 +4,11 @@
  * The key of everything is a node number. A node's entry has its attributes, the rights of the
  * subjects that asked for them, each by its user, its contents and, of a directory, its whole
  * listing and the names that were looked up in it, absent ones too. The answer to one user is
- * served to another one only with that one's own rights, and as far as these allow it. The state of
- * locks is never kept. The master has registered the session for the key of every entry, and sends
- * an invalidation before it proposes a command that changes anything of it; so an entry is true
- * until it is dropped. How long that holds is not decided here: leave to cache, and its end, are
- * those of caching.c.
+ * served to another user only with the rights of that user, and as far as these allow it. The state
+ * of locks is never kept. The master has registered the session for the key of every entry, and
+ * sends an invalidation before it proposes a command that changes anything of it; so an entry is
+ * true until it is dropped. How long that holds is not decided here: leave to cache, and its end,
+ * are those of caching.c.
  *
  * Three rules keep a reply out that was read before something was dropped, and arrives after it:
  *  - while a command of this session that drops a node is not answered, nothing of that node is
@@ -63,7 +63,7 @@ struct cache_answer {
 	enum rc rc;
 	uint64_t index; /* of the log, at which it was read */
 	struct result result;
-	struct bytes check; /* digits of the rights in it; empty: there are none */
+	struct bytes check; /* digits of the rights in it; empty if there are none */
 };
 
 /* Answers the read of this user (empty: of the principal itself), which had these rights at the
@@ -106,7 +106,7 @@ void cache_drop_all(struct cache *c, uint64_t next);
 /* All requests with lower numbers than `oldest` are answered. */
 void cache_settle(struct cache *c, uint64_t oldest);
 
-/* Drops the least recently used entries, so many that a while passes until it is full again, and
+/* Drops the least recently used entries, enough that a while passes until it is full again, and
  * appends them to `nodes`, which may be given back to the master. */
 void cache_shrink(struct cache *c, struct cache_nodes *nodes);
 

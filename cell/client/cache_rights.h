@@ -24,8 +24,8 @@ void cache_rights_put(struct cache_rights *r, struct bytes user, uint8_t rights,
 /* True if the rights of the user are known, and the needed ones are among them. */
 bool cache_rights_allow(const struct cache_rights *r, struct bytes user, unsigned needed,
                         uint8_t *rights, struct bytes *check);
-/* Shows attributes that were sent to one subject to another one, with the rights of that one: the
- * checksum only if it may read; false if the first one was not shown what that one may see. */
+/* Shows attributes that were sent to one subject to another, with the rights of the other: the
+ * checksum only if it may read. False if the first was not shown all that the other may see. */
 bool cache_rights_show(const struct attr *from, uint8_t rights, struct attr *to);
 /* Frees what it owns. */
 void cache_rights_free(struct cache_rights *r);

@@ -55,7 +55,7 @@ bool client_is_still(const struct client *c);
  * watches. The cache and the connections are no part of it: the next client makes a connection, as
  * after one that has failed. */
 void client_save(const struct client *c, struct image *to);
-/* A client of this configuration that goes on with the session; NULL: it is no image of one. The
+/* A client of this configuration that goes on with the session; NULL if it is no such image. The
  * clock is that of the other process. */
 struct client *client_load(const struct client_config *config, struct image *from, mono_t now);
 
@@ -80,8 +80,8 @@ struct client_event {
 	struct client_request *request; /* the step takes ownership of it */
 	uint64_t invalidation;
 	/* WATCH: events of the node are wanted, of the kinds in `mask` (1 << enum watch_event_kind;
-	 * 0: none any more). `generation` of its contents, which the caller knows: later ones are
-	 * events; 0: those are that come from now on. */
+	 * 0: none any more). `generation` of its contents, as the caller knows it: later ones are
+	 * events; 0: the events are those from now on. */
 	uint64_t node, generation;
 	uint32_t mask;
 	struct bytes user; /* WATCH: for which it begins (see client_call); copied */
@@ -101,9 +101,10 @@ struct client_rights {
 struct client_call {
 	uint64_t token; /* it is answered with this, exactly once */
 	struct op op;
-	bool ordered; /* the caller's program is answered already: all later ones stay behind it */
-	/* Nothing of the session stands behind it: if that is lost before the request can have
-	 * taken effect, it waits for the next session. */
+	bool ordered; /* its caller is answered already: all later requests come after it
+	               */
+	/* It depends on nothing of the session: if the session is lost before the request can have
+	 * taken effect, it waits for the next one. */
 	bool outlasts;
 	struct guard guard; /* RC_GUARD unless this acquisition is held; node 0: none */
 	/* It acts for this user of the session's principal, and is decided by the rights of
@@ -205,7 +206,7 @@ struct client_status {
 	uint64_t epoch;
 	uint8_t master;
 	mono_t lease_end; /* when the local lease ends */
-	mono_t leave_end; /* when the leave to cache ends; never: there is none */
+	mono_t leave_end; /* when the leave to cache ends; never if there is none */
 	mono_t grace_end; /* while in jeopardy or without a session; may be never */
 	const uint8_t *nonce;
 	char principal[LIMIT_PRINCIPAL + 1];

@@ -9,9 +9,9 @@
 #include "cell/base/setting.h"
 #include "cell/client/internal.h"
 
-/* In parts of the lease: a KeepAlive that is answered later than so is late, and datagrams are
- * sent, each a part after the one before; one that is not answered for so long is a failure; and
- * so long TCP may stall while datagrams are answered. */
+/* In parts of the lease: when a KeepAlive that is not answered is late, and datagrams are sent,
+ * each a part after the one before; when it is a failure; and how long TCP may stall while
+ * datagrams are answered. */
 enum { LEASE_PARTS = 24, LATE_PARTS = 10, SILENT_PARTS = 16, STALLED_PARTS = 48 };
 
 void
@@ -215,10 +215,10 @@ client_keepalive_on_datagram(struct client *c, struct bytes frame)
 /* ---- deadlines ---- */
 
 /* A master holds a KeepAlive for at most a third of the lease. After twice that time the connection
- * is given up as failed, while there is still time to find another before the lease ends; one
- * beside which datagrams are answered later, for TCP will go on by itself, but not for longer than
- * two leases: requests wait for it. The first KeepAlive on a connection is answered at once, unless
- * the replica is no longer master and does not know it yet. */
+ * is given up as failed, while there is still time to find another before the lease ends; later if
+ * datagrams are answered meanwhile, for TCP will go on by itself, but after two leases at most,
+ * since requests wait for it. The first KeepAlive on a connection is answered at once, unless the
+ * replica is no longer master and does not know it yet. */
 static mono_t
 silence_end(const struct client *c)
 {

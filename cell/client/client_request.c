@@ -250,7 +250,7 @@ is_of(const struct client_request *r, struct lock_key key)
 	       r->key.acquisition == key.acquisition;
 }
 
-/* The acquire's cancel or release, which is being submitted, stays behind it. */
+/* The acquire's cancel or release, which is being submitted, is sent after it. */
 static void
 withdraw(struct client *c, struct lock_key key)
 {
@@ -456,7 +456,7 @@ request_deliver(struct client *c, const struct client_request *r, const struct m
 }
 
 /* A number that is not in flight was answered before. RC_NO_SESSION means this client's session,
- * except in the reply to a request that ends another one. */
+ * except in the reply to a request that ends another session. */
 void
 client_request_on_reply(struct client *c, const struct msg_reply *m)
 {

@@ -98,14 +98,14 @@ client_session_invalidated(struct client *c)
 		client_session_open(c);
 }
 
-/* With a lasting session the client waits for the cell without an end. */
+/* With a lasting session the client waits for the cell without limit. */
 static mono_t
 grace_end(const struct client *c)
 {
 	return c->config.lasting ? MONO_NEVER : mono_add(c->now, c->session.grace);
 }
 
-/* Begins a new session, to which nothing of an earlier one is carried over. */
+/* Begins a new session, which takes over nothing from an earlier one. */
 static void
 session_begin(struct client *c, uint64_t session)
 {

@@ -391,7 +391,8 @@ size_t client_request_in_flight(const struct client *c);
 size_t client_request_queued(const struct client *c);
 /* True when a release or cancel of this acquire is in flight or queued. */
 bool client_request_withdraws(const struct client *c, struct lock_key key);
-/* The session is lost: answers RC_STALE to all requests but those that wait for the next one. */
+/* The session is lost: answers RC_STALE to all requests but those that wait for the next
+ * session. */
 void client_request_carry_over(struct client *c);
 /* Answers all requests with this code: the session is over. */
 void client_request_fail_all(struct client *c, enum rc rc);
@@ -425,7 +426,7 @@ void client_reply_forget(struct client *c);
 void client_caching_begin(struct client *c);
 /* Frees the cache. */
 void client_caching_end(struct client *c);
-/* The generation of the cache, for requests; 0: none is shown. */
+/* The generation of the cache, for requests; 0 if none is shown. */
 uint64_t client_caching_generation(const struct client *c);
 /* True if the client was read from lately, and so wants leave to cache. */
 bool client_caching_wanted(const struct client *c);
@@ -451,7 +452,7 @@ bool client_caching_answer(struct client *c, const struct client_request *r);
 void client_caching_submitted(struct client *c, struct client_request *r);
 /* A request fails that was never sent. */
 void client_caching_failed(struct client *c, const struct client_request *r);
-/* A request, which is in flight no more, was answered: the reply is kept in the cache, if that is
+/* A request, which is no longer in flight, was answered: the reply is kept in the cache, if that is
  * allowed. */
 void client_caching_on_reply(struct client *c, const struct client_request *r,
                              const struct msg_reply *m, const struct result *result);

@@ -1,6 +1,6 @@
 /* The second connection: idle, to one replica that is not the master, on which a new master is
- * announced. So a master that hangs while its connections stay open is left as soon as there is
- * another one, and not only when its silence is noticed. */
+ * announced. So a client leaves a master that hangs while its connections stay open as soon as
+ * there is another, and not only when it notices the silence. */
 #include "cell/base/must.h"
 #include "cell/client/internal.h"
 
@@ -68,8 +68,7 @@ client_standby_on_disconnected(struct client *c)
 		fail(c);
 }
 
-/* Only the name of a master and the list of members are valid messages on it; another one ends it.
- */
+/* Only the name of a master and the list of members are valid messages on it; any other ends it. */
 void
 client_standby_on_frame(struct client *c, struct bytes frame)
 {
@@ -114,7 +113,8 @@ is_first(const struct client *c)
 	       c->connection.state == CONNECTION_OPEN;
 }
 
-/* A replica admits a limited number of connections: to the only one a client has a single one. */
+/* A replica admits a limited number of connections: where there is only one, a client has no second
+ * connection to it. */
 static bool
 is_needless(const struct client *c)
 {

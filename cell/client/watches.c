@@ -237,8 +237,8 @@ client_watches_forget(struct client *c)
 
 /* ---- the master's answers ---- */
 
-/* True if a watch stands newly, or is refused: also one that stood on an earlier connection. The
- * state of one that has ended and begun again meanwhile is not yet its own. */
+/* True if a watch has begun to stand, or is refused, be it one that stood on an earlier connection.
+ * The state of a watch that has ended and begun again meanwhile is not yet its own. */
 static bool
 take_state(struct client *c, const struct watch_state *s)
 {
@@ -299,7 +299,7 @@ client_watches_on_watching(struct client *c, const struct msg_watching *m)
 }
 
 /* Events of a watch that has ended may come when the next one of the same node has begun: before
- * its state, or behind it. They are not its own: one in the middle could be missing. */
+ * its state, or after it. They are not its own: one in the middle could be missing. */
 static bool
 is_its_own(const struct client_watch *w, uint64_t number)
 {

@@ -199,7 +199,7 @@ static const struct value replica_values[REPLICA_VALUES] = {
               "neither voter nor learner"},
 };
 
-/* Reads a value that the table has; negative: it has none of this name. */
+/* Reads a value that the table has; negative if it has none of this name. */
 static int
 read_value(struct parse *p, const struct value *table, int n, unsigned *given, void *to,
            const char *name, const char *text)

@@ -123,7 +123,7 @@ bool state_transfer_peer(struct state_transfer *x, uint8_t from, bool member, st
 bool state_transfer_client(struct state_transfer *x, uint64_t conn, bool admin, struct bytes frame);
 /* The client's connection is gone. */
 void state_transfer_forget(struct state_transfer *x, uint64_t conn);
-/* Sets the replica from which a state must be fetched; 0: none is needed (replica_update.behind,
+/* Sets the replica from which a state must be fetched; 0 if none is needed (replica_update.behind,
  * after every step). The own state is at index `applied`; a fetched one must be newer, because a
  * replica that is named may itself be behind. */
 void state_transfer_need(struct state_transfer *x, uint8_t replica, uint64_t applied);

@@ -27,7 +27,7 @@ struct lscell {
 	uv_signal_t terminate, interrupt;
 	struct heap_trim heap;
 	struct server_process *server;
-	struct page *page; /* NULL: it has none */
+	struct page *page; /* NULL if it has none */
 	bool restarting;   /* the server was stopped in order to start it again */
 	bool stopping, failed;
 };
@@ -168,7 +168,7 @@ confine(const char *directory)
 	return true;
 }
 
-/* `listener`: of its page; negative: it has none. */
+/* `listener`: of its page; negative if it has none. */
 static int
 run(const char *directory, int listener)
 {

@@ -88,7 +88,7 @@ m_admin_list_sessions(struct master *m, const struct m_connection *c,
  *
  * The list of all locks, for people. */
 
-enum { PAGE = 256 * 1024 }; /* bytes of a message, but for a lock that is longer */
+enum { PAGE = 256 * 1024 }; /* bytes of a message, unless one lock is longer */
 
 void
 m_admin_list_locks(struct master *m, const struct m_connection *c,

@@ -1,6 +1,6 @@
 /* When a holder's session expires, its lock stays closed for a while, so that messages of this
  * holder that are still in flight cannot meet the work of the next one (Chubby, section 2.4). A
- * file with a time to live is there until nobody has renewed it for so long.
+ * file with a time to live goes when nobody has renewed it for that time.
  *
  * Both are states of a node that a command ends. The master proposes that command when its own
  * timer has run the whole time since the last beginning was applied, or since its epoch began: it
@@ -150,8 +150,8 @@ m_delay_clear(struct master *m)
 
 /* ---- expiries ---- */
 
-/* So many wait at the gate at once: a session that acknowledges nothing holds up each for a cache
- * lease, and all must not wait for each other then. */
+/* This many wait at the gate at once: a session that acknowledges nothing holds up each for a cache
+ * lease, and they must not then wait for each other. */
 enum { EXPIRIES = 64 };
 
 void
@@ -235,7 +235,8 @@ m_expiry_run(struct master *m)
 	m_propose_flush(m);
 }
 
-/* Refused though it was the last renewal: an ephemeral directory would go with the file by now. */
+/* A command that was refused although nobody has renewed the file (by now an ephemeral directory
+ * would go with it, say) is due again. */
 void
 m_expiry_applied(struct master *m, const struct own_command *own, enum rc rc)
 {

@@ -220,7 +220,7 @@ fall(struct master *m)
 }
 
 /* The record stands in the log after the grants to the sessions that have returned: a next master
- * that finds these and not the record waits once more. */
+ * that finds these and not the record waits again. */
 void
 m_barrier_settle(struct master *m)
 {

@@ -420,7 +420,7 @@ gate_refused(struct gate *g, struct gate_pass *p)
 }
 
 /* The session keeps nothing of these keys from replies that are older than the command's answer, so
- * the copies of them that it was given are no more. */
+ * it no longer has the copies of them that it was given. */
 static void
 dropped_gone(struct gate *g, const struct gate_pass *p)
 {

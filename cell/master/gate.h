@@ -44,7 +44,7 @@ struct gate_copy {
 	struct gate_key *key;
 	struct gate_session *session;
 	uint64_t leave;             /* the number of the last leave that was given for it */
-	struct gate_notice *notice; /* that tells the session to drop it; NULL: none does */
+	struct gate_notice *notice; /* that tells the session to drop it; NULL if none does */
 };
 
 /* An invalidation that is not acknowledged. */
@@ -115,11 +115,11 @@ void gate_copy(struct gate *g, struct gate_session *s, uint64_t key, uint64_t le
 /* The session has no copy of the key any more, unless a later leave gave it one, or it has a notice
  * of it. */
 void gate_give_back(struct gate *g, struct gate_session *s, uint64_t key, uint64_t leave);
-/* A session with a notice that is not sent; NULL: there is none. */
+/* A session with a notice that is not sent; NULL if there is none. */
 struct gate_session *gate_untold(const struct gate *g);
 /* The session's last notice is sent at this time. */
 struct gate_notice *gate_told(struct gate *g, struct gate_session *s, mono_t now);
-/* The oldest notice that the session has not acknowledged; NULL: there is none. */
+/* The oldest notice that the session has not acknowledged; NULL if there is none. */
 const struct gate_notice *gate_oldest(const struct gate_session *s);
 /* The session has dropped what its notices up to this number name. False: no such notice was
  * sent. */
@@ -135,7 +135,7 @@ struct gate_pass *gate_pass_new(struct m_request *r, uint64_t session, uint64_t 
  * those that it holds already. True if nothing stands in its way; else it is blocked, and ready
  * when that may be over. */
 bool gate_enter(struct gate *g, struct gate_pass *p, struct footprint *changes);
-/* The request of a pass that is ready; NULL: there is none. It stays so until it is taken. */
+/* The request of a pass that is ready; NULL if there is none. It stays so until it is taken. */
 struct m_request *gate_ready(const struct gate *g);
 /* Takes the pass out of the list in which it stands. */
 void gate_take(struct gate_pass *p);
@@ -149,7 +149,7 @@ void gate_refused(struct gate *g, struct gate_pass *p);
 void gate_leave(struct gate *g, struct gate_pass *p);
 /* The request goes; if its command is in the log, the pass stays until that is applied. */
 void gate_abandon(struct gate *g, struct gate_pass *p);
-/* The pass of that command in the log, whose request is gone; NULL: there is none. */
+/* The pass of that command in the log, whose request is gone; NULL if there is none. */
 struct gate_pass *gate_abandoned(const struct gate *g, uint64_t session, uint64_t number);
 
 /* ---- gate.c: admission ----
@@ -163,12 +163,12 @@ void m_admission_note_dropped(struct m_request *r, const struct wire_list *nodes
 struct request_list *m_admission_wait_list(struct master *m, struct m_request *r,
                                            const struct op *op);
 /* True if apply may refuse the command, which has been admitted, with RC_AGAIN: then it may have to
- * begin once more. */
+ * begin again. */
 bool m_admission_revocable(const struct m_request *r);
-/* A command that may be admitted now; NULL: there is none. */
+/* A command that may be admitted now; NULL if there is none. */
 struct m_request *m_admission_next(struct master *m);
-/* A session's command was applied. True: it is to begin once more. `r` NULL: its session is to end,
- * or has ended. */
+/* A session's command was applied. True: it is to begin again. `r` NULL: its session is to end, or
+ * has ended. */
 bool m_admission_applied(struct master *m, struct m_request *r, const struct tree_answer *answer);
 
 /* The pass of an end_session, which is proposed next. It waits for nothing: it declares the nodes

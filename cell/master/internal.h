@@ -143,8 +143,8 @@ struct removed_principals {
 
 /* True if the session's principal was removed; another one may have its name now. */
 bool m_removed_owns(const struct master *m, const struct tree_session *t);
-/* A principal was removed: its sessions are to end, and its connections are closed, one on which a
- * client was told of that with the session. */
+/* A principal was removed: its sessions are to end, and its connections are closed; a connection on
+ * which a client was told of that is closed together with the session. */
 void m_removed_note(struct master *m, const struct tree_note *note);
 /* A session has ended whose client was told so on this connection, which is closed if its principal
  * was removed. */
@@ -160,7 +160,7 @@ void m_removed_clear(struct master *m);
  * may have cached these are told before, so the commands pass the gate. */
 
 struct name_purge {
-	struct bytes name;      /* owned; empty: none is purged */
+	struct bytes name;      /* owned; empty if none is purged */
 	struct gate_pass *pass; /* of the next command; NULL: none yet */
 	bool proposed;
 };

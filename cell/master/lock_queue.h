@@ -67,9 +67,9 @@ struct session_waiters {
 
 /* Initializes the queues of a new master. */
 void m_queue_init(struct master *m);
-/* The queue of the node's lock; NULL: nobody waits. */
+/* The queue of the node's lock; NULL if nobody waits. */
 struct lock_queue *m_queue_find(struct master *m, uint64_t node);
-/* The queue of the first node greater than `after` that has one; NULL: there is none. */
+/* The queue of the first node greater than `after` that has one; NULL if there is none. */
 struct lock_queue *m_queue_after(struct master *m, uint64_t after);
 /* Appends the waiters, in their order, to a list for a message; returns their number. */
 uint32_t m_queue_list(struct master *m, const struct lock_queue *q, struct buffer *list);
@@ -84,7 +84,7 @@ void m_queue_judge(struct master *m, uint64_t node);
 void m_queue_judge_all(struct master *m);
 /* Looks at the touched queues, at as many as the step has time for. */
 void m_queue_run(struct master *m);
-/* True when an acquire that is not a conversion has to stand behind the waiters of `q` (NULL: there
+/* True when an acquire that is not a conversion has to queue behind the waiters of `q` (NULL: there
  * are none). */
 bool m_queue_blocks(const struct master *m, const struct lock_queue *q, const struct acquire *a);
 /* True when a holder waits for its conversion. */
@@ -96,7 +96,7 @@ void m_queue_grant(struct master *m, struct lock_queue *q);
  * the lock. */
 void m_queue_grant_first(struct master *m, struct lock_queue *q);
 /* Adds to the entry the grants that will be right when only `others` hold the lock, none of them
- * exclusively, and the session `gone` (NULL: none) has ended; none behind a waiter of that session,
+ * exclusively, and the session `gone` (NULL: none) has ended; none after a waiter of that session,
  * whose end may be refused. */
 void m_queue_grant_behind(struct master *m, struct lock_queue *q, size_t others,
                           const struct m_session *gone);
@@ -106,7 +106,7 @@ void m_queue_granted(struct master *m, const struct own_command *own,
 /* The node is deleted: all waiters are refused, in this step or in later ones. */
 void m_queue_gone(struct master *m, uint64_t node);
 
-/* The waiter of this name; NULL: there is none. */
+/* The waiter of this name; NULL if there is none. */
 struct waiter *m_waiter_find(struct master *m, uint64_t node, uint64_t session, uint64_t owner,
                              uint64_t acquisition);
 /* Puts the acquire into the queue, at the place of its ticket. NULL: the queue is full, or the
@@ -145,7 +145,8 @@ bool m_ticket_genuine(const struct master *m, uint64_t session, const struct acq
  * Acquire, release and cancel: what is proposed at once, and what waits in the lock's queue. */
 
 /* True when a master gave the acquire its ticket. The key that proved it is no longer in force when
- * the cell's key was rotated twice since; but what has the lock by now must be told so. */
+ * the cell's key was rotated twice since; but a session that has the lock by now must be told
+ * so. */
 bool m_lock_genuine(struct master *m, const struct m_session *s, const struct acquire *a);
 /* Begins an acquire: it is proposed, put into the queue, or refused. */
 void m_lock_acquire(struct master *m, struct m_session *s, struct m_request *r);
@@ -237,7 +238,8 @@ void m_delay_begin_epoch(struct master *m);
 bool m_delay_all_inherited(const struct master *m);
 /* Runs those of earlier epochs, as many as the step has time for. */
 void m_delay_inherit(struct master *m);
-/* One has begun, or again: `note` says of which node and how long it is; 0: it is over. */
+/* One has begun, or has begun again: `note` says of which node and how long it is; 0: it is
+ * over. */
 void m_delay_begin(struct master *m, struct delay_timers *of, const struct tree_note *note);
 /* That of the node, if any, does not run any more. */
 void m_delay_drop(struct master *m, struct delay_timers *of, uint64_t node);
@@ -245,7 +247,7 @@ void m_delay_drop(struct master *m, struct delay_timers *of, uint64_t node);
 void m_delay_timeout(struct master *m, uint64_t node);
 /* That of its time to live. */
 void m_ttl_timeout(struct master *m, uint64_t node);
-/* Nothing ran for so long: no file could be renewed. */
+/* The process was paused for this long: no file could be renewed. */
 void m_ttl_account_pause(struct master *m, span_t pause);
 /* Whole seconds left of it, rounded up; 1 while only its commit is missing. */
 int64_t m_delay_left_s(const struct delay_timers *of, mono_t now, uint64_t node);

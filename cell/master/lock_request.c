@@ -35,7 +35,7 @@ m_withdrawals_init(struct withdrawals *w)
 	TAILQ_INIT(&w->received);
 }
 
-/* The number of the first cancel or release that withdrew the acquire; 0: none has. */
+/* The number of the first cancel or release that withdrew the acquire; 0 if none has. */
 static uint64_t
 withdrawals_find(const struct withdrawals *w, uint64_t node, uint64_t owner, uint64_t acquisition)
 {
@@ -65,7 +65,7 @@ withdrawals_add(struct withdrawals *w, uint64_t number, uint64_t node, uint64_t 
 	TAILQ_INSERT_TAIL(&w->received, added, entry);
 }
 
-/* The order of arrival is the order of numbers but for a few, which are forgotten later. */
+/* They arrive in the order of their numbers, but for a few, which are forgotten later. */
 void
 m_withdrawals_forget(struct withdrawals *w, uint64_t below)
 {
@@ -367,7 +367,7 @@ m_lock_transaction(struct master *m, struct m_session *s, struct m_request *r,
 /* ---- release and cancel ---- */
 
 /* A command that frees a lock stands in one entry with the grants that follow from it. When apply
- * refuses a grant, because the state was another one, the next grant is an entry of its own. */
+ * refuses a grant, because the state had changed, the next grant is an entry of its own. */
 static void
 grant_behind(struct master *m, uint64_t node, size_t left, const struct m_session *gone)
 {

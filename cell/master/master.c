@@ -168,7 +168,7 @@ m_step_end(struct master *m)
 	}
 	if (has_parked(m))
 		m_request_run(m);
-	if (!m->barrier.stands && m_expiry_is_due(m)) /* behind the requests that renew a file */
+	if (!m->barrier.stands && m_expiry_is_due(m)) /* after the requests that renew a file */
 		m_expiry_run(m);
 	if (!TAILQ_EMPTY(&m->queues.touched))
 		m_queue_run(m);
@@ -351,30 +351,51 @@ own_applied(struct master *m, const struct tree_answer *answer)
 {
 	struct own_command *own;
 
-	if (answer->op == OP_set_members || answer->op == OP_check_digest ||
-	    answer->op == OP_set_setting || answer->op == OP_add_principal ||
-	    answer->op == OP_remove_principal || answer->op == OP_rekey_principal ||
-	    answer->op == OP_rotate_key)
-		return;
-	own = m_proposal_applied(m, answer->op);
-	if (answer->op == OP_await_session)
+	switch (answer->op) {
+	case OP_set_members:
+	case OP_check_digest:
+	case OP_set_setting:
+	case OP_add_principal:
+	case OP_remove_principal:
+	case OP_rekey_principal:
+	case OP_rotate_key:
+		return; /* the replica's */
+	default:
+		own = m_proposal_applied(m, answer->op);
+	}
+	switch (answer->op) {
+	case OP_await_session:
 		m_await_applied(m, own);
-	else if (answer->op == OP_grant)
+		break;
+	case OP_grant:
 		m_queue_granted(m, own, answer);
-	else if (answer->op == OP_create_session)
+		break;
+	case OP_create_session:
 		m_opening_created(m, own, answer);
-	else if (answer->op == OP_lengthen_promise)
+		break;
+	case OP_lengthen_promise:
 		m_lengthened_applied(m);
-	else if (answer->op == OP_settle_setting && own->setting == SETTING_session_lease)
-		m_lengthened_settled(m);
-	else if (answer->op == OP_finish_session)
+		break;
+	case OP_settle_setting:
+		if (own->setting == SETTING_session_lease)
+			m_lengthened_settled(m);
+		break;
+	case OP_finish_session:
 		m_end_finished(m);
-	else if (answer->op == OP_purge_name)
+		break;
+	case OP_purge_name:
 		m_purge_applied(m);
-	else if (answer->op == OP_expire)
+		break;
+	case OP_expire:
 		m_expiry_applied(m, own, answer->rc);
-	else if (answer->op == OP_end_session && answer->rc != RC_OK)
-		m_end_refused(m, own->session);
+		break;
+	case OP_end_session:
+		if (answer->rc != RC_OK)
+			m_end_refused(m, own->session);
+		break;
+	default:
+		break;
+	}
 	free(own);
 }
 
@@ -410,8 +431,8 @@ noted(struct master *m, const struct tree_note *note)
 	case TREE_NODE_DELETED:
 		if (note->kind == TREE_NODE_DELETED)
 			m_delay_drop(m, &m->lives, note->node);
-		/* Rights depend on the files in /acl, and on those of them that a node names: a
-		 * change of its names is none of its contents. */
+		/* Rights depend on the files in /acl, and on which of them a node names: a change
+		 * of those names is no change of its contents. */
 		if (RB_EMPTY(&m->queues.by_node))
 			return;
 		if (note->parent == NODE_ACL)
@@ -445,48 +466,43 @@ master_applied(struct master *m, struct master_clock c, uint64_t index,
 }
 
 static void
-timer_expired(struct master *m, struct timer *a)
+timer_expired(struct master *m, const struct timer *t)
 {
-	struct m_session *s;
-
-	if (a->kind == TIMER_BARRIER) {
+	switch (t->kind) {
+	case TIMER_BARRIER:
 		m_barrier_timeout(m);
 		return;
-	}
-	if (a->kind == TIMER_IDLE) {
+	case TIMER_IDLE:
 		m_await_timeout(m);
 		return;
-	}
-	if (a->kind == TIMER_DELAY) {
-		m_delay_timeout(m, a->id);
+	case TIMER_DELAY:
+		m_delay_timeout(m, t->id);
+		return;
+	case TIMER_TTL:
+		m_ttl_timeout(m, t->id);
+		return;
+	case TIMER_SETTING:
+		m_lowered_timeout(m, (uint8_t)t->id);
+		return;
+	case TIMER_CACHE:
+		m_cache_timeout(m, m_session_find(m, t->id));
+		return;
+	case TIMER_SESSION:
+		m_lease_timeout(m, m_session_find(m, t->id));
 		return;
 	}
-	if (a->kind == TIMER_TTL) {
-		m_ttl_timeout(m, a->id);
-		return;
-	}
-	if (a->kind == TIMER_SETTING) {
-		m_lowered_timeout(m, (uint8_t)a->id);
-		return;
-	}
-	s = m_session_find(m, a->id);
-	must(s != NULL && (&s->lease.timer == a || &s->cache.timer == a));
-	if (a->kind == TIMER_CACHE)
-		m_cache_timeout(m, s);
-	else
-		m_lease_timeout(m, s);
 }
 
 void
 master_timeout(struct master *m, struct master_clock c, struct master_update *u)
 {
-	struct timer *a;
+	const struct timer *t;
 
 	must(m->serving);
 	m_step_begin(m, c, u);
-	while (m_has_time(m) && (a = m_timer_due(m)) != NULL) {
+	while (m_has_time(m) && (t = m_timer_due(m)) != NULL) {
 		m->work += REQUEST_WORK;
-		timer_expired(m, a);
+		timer_expired(m, t);
 	}
 	m_step_end(m);
 }

@@ -19,7 +19,7 @@ struct master_keys {
 	uint8_t secret[2][64];
 	int n;           /* 0: this replica has none yet, and can't become master */
 	bool incomplete; /* it still lacks one that others may have signed with */
-	uint64_t since;  /* index of the entry that put them in force; 0: none has */
+	uint64_t since;  /* index of the entry that put them in force; 0 if none has */
 };
 
 struct master_config {

@@ -203,7 +203,7 @@ wants(const struct watcher *w, enum watch_event_kind kind)
 }
 
 /* A watcher that may not read the node any more is told that events are missing, and nothing else,
- * until it may again; then it is told so once more. */
+ * until it may read it again; then it is told so a second time. */
 static void
 tell_watcher(struct master *m, struct watcher *w, struct shared_event *e)
 {

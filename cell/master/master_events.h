@@ -55,7 +55,7 @@ void m_watch_receive(struct master *m, struct m_connection *c, const struct msg_
 /* True if the subject that watches may read the node now: events tell of contents and names, as a
  * read does. */
 bool m_watch_may_read(const struct master *m, const struct watcher *w);
-/* Those that watch the node; NULL: none does. */
+/* Those that watch the node; NULL if none does. */
 struct watched_node *m_watch_find(struct master *m, uint64_t node);
 /* Ends all watches of the session. */
 void m_watch_drop_all(struct master *m, struct m_session *s);

@@ -61,9 +61,9 @@ latest_answer(const struct master *m, const struct m_session *s)
 }
 
 /* After a fail-over the KeepAlives of all sessions arrive at once, would all be answered a third of
- * the lease later, and so on for ever. So chance decides how long the first one on a connection is
- * held, the more of it the more sessions there are; and the later ones a little, because each pause
- * of the master or of the network brings them together again. */
+ * the lease later, and so on for ever. So the first one on a connection is held for a random time,
+ * which grows with the number of sessions, and the later ones vary a little, because each pause of
+ * the master or of the network brings them together again. */
 static span_t
 spread(const struct master *m, const struct m_session *s, uint64_t sequence, span_t hold)
 {
@@ -125,8 +125,9 @@ m_keepalive_receive(struct master *m, struct m_connection *c, const struct msg_k
 	}
 }
 
-/* Nothing but the lease of a session that is open on this connection: neither what was heard nor
- * leave to cache, and no end. A client that may not count on an answer gets none. */
+/* It renews nothing but the lease of a session that is open on this connection: neither what was
+ * heard nor leave to cache, and it tells of no end. A client that may not count on an answer gets
+ * none. */
 void
 m_keepalive_datagram(struct master *m, const struct m_connection *c,
                      const struct msg_keepalive *msg)

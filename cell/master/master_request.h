@@ -79,7 +79,7 @@ void m_order_wait(struct m_request *r, struct request_list *list);
 void m_order_leave(struct m_request *r);
 /* The requests behind this one are looked at again: it has begun, or is answered. */
 void m_order_wake(struct master *m, struct m_request *r);
-/* A parked request that may be able to begin now; NULL: there is none. */
+/* A parked request that may be able to begin now; NULL if there is none. */
 struct m_request *m_order_next(struct master *m);
 /* Takes the request out of everything here, and frees its claims and its footprint. */
 void m_order_forget(struct m_session *s, struct m_request *r);
@@ -141,7 +141,7 @@ struct m_request {
 	struct guard guard;
 	struct footprint footprint;
 	struct request_order order;
-	struct gate_pass *pass; /* NULL: it has none */
+	struct gate_pass *pass; /* NULL if it has none */
 };
 
 RB_HEAD(request_tree, m_request);
@@ -170,7 +170,7 @@ void m_request_applied(struct master *m, const struct tree_answer *answer);
 /* Answers the request and frees it; `result` is NULL where the code has none (wire_answer_kind). */
 void m_request_reply(struct master *m, struct m_session *s, struct m_request *r, enum rc rc,
                      const struct result *result);
-/* The unanswered acquire of this name that has the lowest number; NULL: there is none. */
+/* The unanswered acquire of this name that has the lowest number; NULL if there is none. */
 struct m_request *m_request_find_acquire(struct m_session *s, uint64_t node, uint64_t owner,
                                          uint64_t acquisition);
 /* A cancel or release with this number was received: that acquire is withdrawn if it is earlier. */

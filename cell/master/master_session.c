@@ -180,7 +180,7 @@ session_claim(struct master *m, const struct m_connection *c, uint64_t id, struc
 	return m_session_find(m, id);
 }
 
-/* The session of an earlier run of the client, which is to end; NULL: there is none, or it lasts
+/* The session of an earlier run of the client, which is to end; NULL if there is none, or it lasts
  * until an operator ends it. */
 static struct m_session *
 earlier_session(struct master *m, const struct m_connection *c, const struct msg_open_session *msg)

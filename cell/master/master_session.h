@@ -194,7 +194,7 @@ void m_cache_forget(struct master *m, struct m_session *s);
 
 struct session_ending {
 	bool proposed;          /* the end is */
-	enum session_end cause; /* as an operator has ordered it; 0: none has */
+	enum session_end cause; /* as an operator has ordered it; 0 if none has */
 	uint64_t connection;    /* on which the client was told of the order; 0: on none */
 	mono_t latest; /* ordered: by then the client knows of it, or has no leave to cache */
 	bool due;      /* ordered: nothing but the barrier stands before it */
@@ -205,7 +205,7 @@ struct endings {
 	TAILQ_HEAD(due_list, m_session) due; /* to be ended when the barrier has fallen */
 	bool unfinished; /* the tree may have sessions that have ended and are not finished */
 	bool finishing;  /* a finish_session is proposed, and not applied */
-	struct gate_pass *pass; /* of the next one, at the gate; NULL: there is none */
+	struct gate_pass *pass; /* of the next one, at the gate; NULL if there is none */
 };
 
 /* Initializes the endings of a new master. */
@@ -323,7 +323,7 @@ struct m_connection {
 	uint64_t id;
 	struct bytes principal;        /* of the client; owned, and so is */
 	struct bytes key;              /* the key that has proved it; empty: this process vouches */
-	struct principal_usage *usage; /* of the principal, NULL: it has none */
+	struct principal_usage *usage; /* of the principal, NULL if it has none */
 	struct m_session *session;     /* that is open on it; NULL: none */
 	uint64_t ended;                /* the session that was open on it and has ended; 0: none */
 	bool left; /* its session is another master's: later frames for that are ignored */

@@ -1,8 +1,8 @@
 /* A command that has not begun holds up later ones that touch its footprint, an ordered one all
  * later ones; from the proposal on the log keeps the order. A read waits only behind an ordered
  * command, until that is answered, and only if its footprint has a key that the read's answer
- * depends on. Each unanswered command claims the keys of its footprint, so that the last one in the
- * way of another is found in logarithmic time; a parked request waits in exactly one list. */
+ * depends on. Each unanswered command claims the keys of its footprint, so that the last command in
+ * the way of a request is found in logarithmic time; a parked request waits in exactly one list. */
 #include <stdlib.h>
 #include "cell/base/memory.h"
 #include "cell/base/must.h"
@@ -76,7 +76,7 @@ claimant_before(struct claim_tree *tree, uint64_t key, uint64_t number)
 	return c != NULL && c->key == key ? c->request : NULL;
 }
 
-/* The last command of a lower number that claims one of the request's keys; NULL: none does. */
+/* The last command of a lower number that claims one of the request's keys; NULL if none does. */
 static struct m_request *
 last_before(const struct claim_tree *claims, const struct m_request *r)
 {

@@ -1,7 +1,7 @@
 /* A leave that has ended is never renewed: the client has dropped all, or is about to. It begins
  * again with a higher generation of the client's cache, which shows that nothing of the earlier one
- * is left. A session is told of each change before that is proposed; one that acknowledges late, or
- * not before its leave ends, delays others once, and gets no new leave for a while. */
+ * is left. A session is told of each change before that is proposed; a session that acknowledges
+ * late, or not before its leave ends, delays others once, and gets no new leave for a while. */
 #include <stdlib.h>
 #include "cell/base/must.h"
 #include "cell/master/internal.h"
@@ -21,17 +21,11 @@ m_cache_begin(struct m_session *s)
 	s->cache.timer = m_timer(TIMER_CACHE, s->id);
 }
 
-static void
-drop(struct master *m, struct m_session *s)
-{
-	gate_forget(&m->gate, &s->cache.copies);
-	m_timer_off(m, &s->cache.timer);
-}
-
 void
 m_cache_forget(struct master *m, struct m_session *s)
 {
-	drop(m, s);
+	gate_forget(&m->gate, &s->cache.copies);
+	m_timer_off(m, &s->cache.timer);
 }
 
 static bool
@@ -73,7 +67,7 @@ lapse(struct master *m, struct m_session *s)
 		penalize(m, s);
 	M_TRACE(m, "session %" PRIu64 " has no leave to cache any more", s->id);
 	s->cache.lapsed = true;
-	drop(m, s);
+	m_cache_forget(m, s);
 }
 
 void
@@ -83,6 +77,7 @@ m_cache_timeout(struct master *m, struct m_session *s)
 	lapse(m, s);
 }
 
+/* The end of the leave matters while the session owes an acknowledgement. */
 static void
 arm(struct master *m, struct m_session *s)
 {
@@ -107,7 +102,7 @@ m_cache_show(struct master *m, struct m_session *s, uint64_t generation)
 
 	if (generation <= c->generation)
 		return;
-	drop(m, s);
+	m_cache_forget(m, s);
 	c->generation = generation;
 	c->lapsed = false;
 	c->leave_end = never_had;
@@ -161,9 +156,9 @@ renewable(struct master *m, struct m_session *s)
 	return m_await_raise(m, s) && mono_reached(m->now, c->renew_from);
 }
 
-/* A session that has not asked for more leave may ask with its next KeepAlive: so that one has to
- * arrive in time, too. Leave that an answer would not make longer is no reason to answer soon; the
- * first leave of a generation is. */
+/* A session that has not asked for more leave may ask with its next KeepAlive: so that KeepAlive
+ * has to arrive in time, too. Leave that an answer would not make longer is no reason to answer
+ * soon; the first leave of a generation is. */
 mono_t
 m_cache_renew_at(const struct master *m, const struct m_session *s)
 {
@@ -285,7 +280,8 @@ is_late(const struct master *m, const struct m_session *s, uint64_t upto)
 	       mono_since(m->now, oldest->sent_at).ns > LATE.ns;
 }
 
-/* An acknowledgement of an earlier generation has come true already. */
+/* An acknowledgement of an earlier generation says nothing new: all of that generation is
+ * dropped. */
 void
 m_cache_receive(struct master *m, struct m_connection *c, const struct msg_dropped *msg)
 {

@@ -1,5 +1,5 @@
 /* The expiry of a session is decided here but takes effect as a command in the log, under the epoch
- * of the master that decided it; a session from which something is received before lives on. */
+ * of the master that decided it; a session that is heard from before that lives on. */
 #include "cell/master/session_lease.h"
 
 #include "cell/base/must.h"
@@ -250,7 +250,7 @@ m_lease_longest(const struct master *m, enum setting which)
 	return span_ms((int64_t)tree_setting_longest(m->tree, which));
 }
 
-/* The session lives at least so long from now. */
+/* The session lives at least this long from now. */
 static void
 extend_by(struct master *m, struct m_session *s, span_t lease)
 {

@@ -45,7 +45,7 @@ void lease_load_answered(struct lease_load *l, mono_t now, span_t lease);
 struct lengthened_leases {
 	struct lease_load load;
 	bool due;          /* longer leases are needed than the log allows */
-	uint64_t proposed; /* ms: an entry under way allows leases as long as this; 0: none is */
+	uint64_t proposed; /* ms: an entry under way allows leases as long as this; 0 if none is */
 	bool settling;     /* after an entry under way none is longer than the setting */
 	mono_t until;      /* the last promise longer than the setting ends then */
 };

@@ -34,22 +34,22 @@ m_timer_init(struct master *m)
 }
 
 void
-m_timer_off(struct master *m, struct timer *a)
+m_timer_off(struct master *m, struct timer *t)
 {
-	if (mono_is_never(a->at))
+	if (mono_is_never(t->at))
 		return;
-	RB_REMOVE(timer_tree, &m->timers.by_time, a);
-	a->at = MONO_NEVER;
+	RB_REMOVE(timer_tree, &m->timers.by_time, t);
+	t->at = MONO_NEVER;
 	note_next(m);
 }
 
 void
-m_timer_set(struct master *m, struct timer *a, mono_t at)
+m_timer_set(struct master *m, struct timer *t, mono_t at)
 {
-	m_timer_off(m, a);
-	a->at = at;
+	m_timer_off(m, t);
+	t->at = at;
 	if (!mono_is_never(at))
-		must(RB_INSERT(timer_tree, &m->timers.by_time, a) == NULL);
+		must(RB_INSERT(timer_tree, &m->timers.by_time, t) == NULL);
 	note_next(m);
 }
 

@@ -31,7 +31,7 @@ RB_HEAD(timer_tree, timer);
 
 struct timers {
 	struct timer_tree by_time;
-	mono_t next; /* the earliest of them; MONO_NEVER: none is set */
+	mono_t next; /* the earliest of them; MONO_NEVER if none is set */
 };
 
 /* Initializes the timers of a new master. */
@@ -40,10 +40,10 @@ void m_timer_init(struct master *m);
 /* A timer that is not set. */
 struct timer m_timer(enum timer_kind kind, uint64_t id);
 /* Sets the timer, whether or not it was set, to expire at `at`; MONO_NEVER stops it. */
-void m_timer_set(struct master *m, struct timer *a, mono_t at);
+void m_timer_set(struct master *m, struct timer *t, mono_t at);
 /* Stops the timer, if it is set. */
-void m_timer_off(struct master *m, struct timer *a);
-/* The first timer that has expired by now; NULL: none has. It stays set. */
+void m_timer_off(struct master *m, struct timer *t);
+/* The first timer that has expired by now; NULL if none has. It stays set. */
 struct timer *m_timer_due(struct master *m);
 
 #endif

@@ -49,7 +49,7 @@ struct page {
 	char *directory;
 	char cell[LIMIT_CELL_NAME + 1];
 	struct web *web;
-	struct server *server; /* NULL: none is attached */
+	struct server *server; /* NULL if none is attached */
 	uint64_t conn;         /* to it */
 	struct answer own;     /* the last one of the replica to a request for its status */
 	uv_timer_t note;

@@ -50,7 +50,7 @@ struct request {
 	struct web_request shown;
 	struct web *web;
 	struct MHD_Connection *connection;
-	struct web_answer *answer; /* NULL: there is none yet */
+	struct web_answer *answer; /* NULL if there is none yet */
 	bool suspended;
 };
 

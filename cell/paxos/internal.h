@@ -148,7 +148,7 @@ struct px_acceptor {
 
 /* recover.c: what the disk lost, and from where it is recovered. */
 struct px_repair {
-	uint64_t damaged;    /* acceptances up to here may be missing; 0: none is */
+	uint64_t damaged;    /* acceptances up to here may be missing; 0 if none is */
 	bool stateless;      /* the log's first entries are after the state */
 	bool base_new;       /* the log has no record yet that it begins at log.base */
 	uint64_t base_write; /* of the record that says so; 0: durable since the start */
@@ -303,7 +303,7 @@ bool px_is_voter(const struct px_members *m, uint8_t id);
 bool px_is_removed(const struct px_members *m, uint8_t id);
 /* True when this number of the list's voters is a majority of them. */
 bool px_majority(const struct px_members *m, int voters);
-/* The list that the first effective one of `changes` makes out of `m`; NULL: there is none. */
+/* The list that the first effective one of `changes` makes out of `m`; NULL if there is none. */
 const struct px_members *px_next_members(const struct changes *changes, const struct px_members *m);
 /* Adds the entry if it is a change, in place of an earlier change in the same slot. */
 void px_changes_put(struct changes *changes, const struct log_entry *e);

@@ -1,6 +1,6 @@
 #include "cell/replica/disk_full.h"
 
-/* The best voter with space on its disk; 0: there is none. */
+/* The best voter with space on its disk; 0 if there is none. */
 static uint8_t
 successor(const struct member_view *m)
 {

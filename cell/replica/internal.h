@@ -46,7 +46,7 @@ struct replica_disk {
 	bool full;        /* the disk of this replica is full */
 	uint64_t saved;   /* the index up to which state.db is durable */
 	uint64_t written; /* number of the newest write to the log */
-	mono_t synced;    /* since when a write has waited for its sync; MONO_NEVER: none does */
+	mono_t synced;    /* since when a write has waited for its sync; MONO_NEVER if none does */
 };
 
 /* replica_update.c: proposals that wait for room in the log, in order. */
@@ -144,7 +144,7 @@ void r_answer(struct replica *r, uint64_t conn, const struct message *m);
 void r_send_peer(struct replica *r, uint8_t peer, const struct message *m);
 /* Adds a proposal to those that wait for room in the log; takes `owned` over. */
 void r_backlog_put(struct replica *r, struct bytes owned);
-/* Proposes of them what the log has room for; false: it has none. */
+/* Proposes of them what the log has room for; false if it has none. */
 bool r_backlog_propose(struct replica *r);
 /* Drops all proposals that wait. */
 void r_backlog_clear(struct replica *r);

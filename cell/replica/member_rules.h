@@ -21,7 +21,7 @@ struct member_view {
 	uint64_t version;
 	uint8_t self;
 	uint32_t minor;  /* version in which the log is written */
-	uint64_t keys;   /* index of the entry that put the signing keys in force; 0: none has */
+	uint64_t keys;   /* index of the entry that put the signing keys in force; 0 if none has */
 	uint64_t chosen; /* the last slot that is known to be chosen */
 	mono_t now;
 	mono_t began; /* when the mastership began */

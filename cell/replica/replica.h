@@ -111,7 +111,7 @@ struct replica_update {
 	bool members_changed; /* see replica_members */
 	bool rotates_key;     /* a new signing key must be introduced: REPLICA_KEYS */
 	/* The replica whose state must be fetched: the driver fetches it, and starts the replica
-	 * again with it; 0: none is needed. In every update. */
+	 * again with it; 0 if none is needed. In every update. */
 	uint8_t behind;
 	/* The state differs from that of a majority: the driver moves state.db away, and starts the
 	 * replica again, which then fetches a state. */

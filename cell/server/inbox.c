@@ -379,7 +379,7 @@ inbox_deadline(const struct inbox *in, mono_t now)
 
 /* ---- turns ---- */
 
-/* The next connection in its budget whose first frame is ready; NULL: there is none. */
+/* The next connection in its budget whose first frame is ready; NULL if there is none. */
 static struct inbox_queue *
 next(const struct inbox *in, mono_t now,
      bool (*ready)(void *user, uint64_t conn, struct bytes frame), void *user)

@@ -28,7 +28,7 @@ struct key_rotation {
 	bool introducing;
 	uint8_t next[SIGN_PUBLIC];          /* the key that is being introduced */
 	bool kept_by[LIMIT_REPLICA_ID + 1]; /* members that have it on disk */
-	uint8_t confirm_to;                 /* a member waits for a confirmation; 0: none does */
+	uint8_t confirm_to;                 /* a member waits for a confirmation; 0 if none does */
 	uint8_t to_confirm[SIGN_PUBLIC];    /* of this key, once it is on disk */
 	mono_t lost_at; /* from then on the newest key in force is lost, if this replica lacks it */
 	mono_t send, ask;

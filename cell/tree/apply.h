@@ -41,7 +41,7 @@ struct execution {
 	struct requester requester; /* for which it acts */
 	struct subject who;         /* the same */
 	bool alone;                 /* it is the only command of the entry */
-	struct journal *journal;    /* of the transaction; NULL: there is none */
+	struct journal *journal;    /* of the transaction; NULL if there is none */
 	size_t ended;               /* pieces that the command took away from an ended session */
 };
 

@@ -37,7 +37,7 @@ struct session;
  * Epochs: each master begins one before it serves. */
 
 struct epochs {
-	uint64_t current;      /* 0: none has begun */
+	uint64_t current;      /* 0 if none has begun */
 	uint64_t settled;      /* the last one whose barrier has fallen */
 	uint64_t first_number; /* the next instance number when the current one began */
 };

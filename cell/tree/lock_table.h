@@ -44,7 +44,7 @@ void lock_delay_begin(struct execution *x, const struct holder *h);
 
 /* How many more may share the node's lock, as far as its slots go. */
 size_t lock_slots_room(const struct node *n);
-/* The lowest slot that is neither held nor delayed; -1: there is none. */
+/* The lowest slot that is neither held nor delayed; -1 if there is none. */
 int lock_slots_lowest(const struct lock *l);
 
 /* ---- lock_table.c ----

@@ -162,7 +162,7 @@ struct mortal_files {
 void ttl_link(struct tree *t, struct node *n);
 /* It is no longer. */
 void ttl_unlink(struct tree *t, struct node *n);
-/* Gives the file a time to live, which begins now; 0: it has none. */
+/* Gives the file a time to live, which begins now; 0: none. */
 void ttl_set(struct execution *x, struct node *n, uint32_t seconds);
 /* The file's time to live, if it has one, begins again. */
 void ttl_renew(struct execution *x, struct node *n);

@@ -96,7 +96,7 @@ struct session *session_live(const struct tree *t, uint64_t id);
 /* The subject for which the requester acts; an empty principal: its session is not live, or its
  * principal was removed. */
 struct subject session_subject_of(const struct tree *t, const struct requester *who);
-/* The same of a session that is live; NULL: there is none. */
+/* The same of a session that is live; NULL if there is none. */
 struct subject session_subject(const struct tree *t, const struct session *s, struct bytes user);
 /* The live session of this nonce; NULL when there is none. */
 struct session *session_by_nonce(const struct tree *t, struct bytes nonce);

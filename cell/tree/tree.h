@@ -58,7 +58,7 @@ struct tree_answer {
 enum tree_note_kind {
 	TREE_LOCK_CHANGED,      /* node: its lock was freed, shared, or its delay ended */
 	TREE_DELAY_BEGAN,       /* node, lock_generation, index (= began), seconds */
-	TREE_TTL_BEGAN,         /* node, generation, index, seconds; 0: it has none any more */
+	TREE_TTL_BEGAN,         /* node, generation, index, seconds; 0 if it has none any more */
 	TREE_LOCK_GONE,         /* node: deleted; waiters for its lock are answered RC_STALE */
 	TREE_GRANTED,           /* node, session, owner, acquisition, lock_generation, fence */
 	TREE_SESSION_CREATED,   /* session */
@@ -309,7 +309,7 @@ struct result_usage tree_usage(const struct tree *t);
 
 /* Index of the entry applied last; 0: none. */
 uint64_t tree_applied(const struct tree *t);
-/* The current epoch; 0: none has begun. */
+/* The current epoch; 0 if none has begun. */
 uint64_t tree_epoch(const struct tree *t);
 /* A digest of all (index, payload, results) so far. */
 uint64_t tree_digest(const struct tree *t);
@@ -339,7 +339,7 @@ bool tree_members_go_on(const struct tree *t, struct wire_list list);
 /* The subject's rights on the node (RIGHT_READ and so on), by the node's ACL files alone. */
 uint8_t tree_rights(const struct tree *t, uint64_t node, const struct subject *who);
 /* The first right that the operation needs and the requester has not (tree/permission.c), for which
- * it is refused with RC_ACCES; node 0: none is missing. Nodes that do not exist, and the master's
+ * it is refused with RC_ACCES; node 0 if none is missing. Nodes that do not exist, and the master's
  * own commands, need none. */
 struct result_refused tree_missing(const struct tree *t, const struct requester *who,
                                    const struct op *op);
@@ -360,7 +360,8 @@ bool tree_principal_after(const struct tree *t, struct bytes name, struct tree_p
 /* The answer of tree_apply to this add_principal, remove_principal or rekey_principal now. */
 enum rc tree_check_principal(const struct tree *t, const struct op *op);
 /* The first ACL file by name, after that of the name `after` if there is one, that names the
- * principal, a user of it or all of them; empty: none does. A view, valid until the next apply. */
+ * principal, a user of it or all of them; empty if none does. A view, valid until the next apply.
+ */
 struct bytes tree_acl_naming(const struct tree *t, struct bytes principal, struct bytes after);
 /* True if there is such a principal, and /acl/admin names it or `*`. */
 bool tree_is_admin(const struct tree *t, struct bytes principal);
@@ -371,7 +372,7 @@ bool tree_may_last(const struct tree *t, struct bytes principal);
 /* The public signing keys in force, the newest and the one before it, one after the other; empty
  * until the cell's key is rotated for the first time. A view, valid until the next apply. */
 struct bytes tree_signing_keys(const struct tree *t);
-/* Index of the entry that rotated the key last; 0: none has. */
+/* Index of the entry that rotated the key last; 0 if none has. */
 uint64_t tree_signing_since(const struct tree *t);
 
 /* The value in force of a setting of the cell, in the setting's unit; */
@@ -405,7 +406,7 @@ bool tree_session_of_after(const struct tree *t, struct bytes principal, uint64_
                            struct tree_session *s);
 /* A session that has ended and still has something, and why it ended; false when there is none. */
 bool tree_ending(const struct tree *t, uint64_t *session, enum session_end *cause);
-/* The greatest id of a session, live or ended; 0: there is none. */
+/* The greatest id of a session, live or ended; 0 if there is none. */
 uint64_t tree_session_last(const struct tree *t);
 /* How many sessions there are, live or ended. */
 size_t tree_sessions(const struct tree *t);

@@ -26,7 +26,7 @@ struct answer_limit {
 	char name[32], unit[16];
 	enum limit_owner owner; /* a replica: the one that tells it */
 	uint64_t used, most;
-	char principal[LIMIT_PRINCIPAL + 1]; /* that is nearest to it; empty: none is near */
+	char principal[LIMIT_PRINCIPAL + 1]; /* that is nearest to it; empty if none is near */
 };
 
 /* The result of asking one replica for its status. */
@@ -49,7 +49,7 @@ struct answer {
 void answer_take(struct answer *answer, const struct msg_status_reply *reply);
 
 /* The index of the replica that calls itself the master, of several the one of the newest epoch;
- * negative: none does. */
+ * negative if none does. */
 int answers_master(const struct answer *answers, int n);
 
 #endif

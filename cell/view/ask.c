@@ -71,7 +71,7 @@ struct found_members {
 	uint64_t version;
 	struct cell_file_replica list[LIMIT_REPLICAS];
 	int n;         /* 0: no replica has answered */
-	char why[256]; /* the reason for which a replica has refused us; empty: none has */
+	char why[256]; /* the reason for which a replica has refused us; empty if none has */
 };
 
 /* Keeps the newest list: a replica that was partitioned off may send an old one. */
@@ -237,9 +237,9 @@ take_master(struct asking *a, int i, const struct message *m)
 /* The state of a question to the master. */
 struct search {
 	bool on_host;
-	int master;    /* index of the replica that calls itself the master; negative: none does */
-	mono_t heard;  /* when a replica last answered */
-	bool refused;  /* the replicas refuse us for good */
+	int master;   /* index of the replica that calls itself the master; negative if none does */
+	mono_t heard; /* when a replica last answered */
+	bool refused; /* the replicas refuse us for good */
 	char why[256]; /* the reason why the question is not answered yet */
 };
 

@@ -25,7 +25,7 @@ void json_text_print_line(const json_t *value);
 
 /* The text of that key; "?" when there is none, or it is not UTF-8. */
 const char *json_text_of(const json_t *object, const char *key);
-/* The number of that key; 0: there is none. */
+/* The number of that key; 0 if there is none. */
 json_int_t json_number_of(const json_t *object, const char *key);
 /* A number as JSON. */
 json_t *json_number(uint64_t n);
@@ -44,8 +44,8 @@ struct column {
 	void (*text)(const json_t *row, char text[COLUMN_TEXT]);
 };
 
-/* Prints the objects of an array, a line for each, below the titles (NULL: none has one). The last
- * column has neither key nor text. */
+/* Prints the objects of an array, a line for each, below the titles (NULL if none has one). The
+ * last column has neither key nor text. */
 void table_print(const json_t *rows, const struct column *columns);
 /* Prints the values of an object, a line for each that is no array or object. */
 void table_print_values(json_t *object);

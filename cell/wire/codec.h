@@ -41,7 +41,7 @@ enum rc wire_get_frame(struct bytes frame, struct message *m);
 void wire_put_op(struct buffer *to, const struct op *op);
 /* Views lead into `from`. RC_OK or RC_PROTO. */
 enum rc wire_get_op(struct bytes from, struct op *op);
-/* The row of the schema for an operation; NULL: none has this code. */
+/* The row of the schema for an operation; NULL if none has this code. */
 const struct variant *wire_op(unsigned code);
 /* The kind of result that an answer with this code has. */
 enum result_kind wire_answer_kind(enum op_code code, enum rc rc);
@@ -50,7 +50,7 @@ enum result_kind wire_answer_kind(enum op_code code, enum rc rc);
 uint64_t wire_op_node(const struct op *op);
 /* Makes it the node of the operation, which has one. */
 void wire_op_set_node(struct op *op, uint64_t node);
-/* The attributes in a result with which a file may be opened; NULL: it has none. */
+/* The attributes in a result with which a file may be opened; NULL if it has none. */
 const struct attr *wire_result_attr(const struct result *r);
 
 /* A result, without its kind, which the reader knows from its request. */

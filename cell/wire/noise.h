@@ -37,7 +37,7 @@ struct noise_cipher {
 
 /* The keys of datagrams beside the channel (wire/datagram.h). */
 struct noise_datagrams {
-	uint64_t id; /* the same on both sides; 0: there are none */
+	uint64_t id; /* the same on both sides; 0 if there are none */
 	uint8_t sending[NOISE_KEY], receiving[NOISE_KEY];
 };
 

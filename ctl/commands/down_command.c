@@ -88,7 +88,7 @@ look_at(void *user, const struct mountinfo *info)
 	}
 }
 
-/* Reads the cell file of the mounted cell of that name. 1; 0: there is none; -1 after an error
+/* Reads the cell file of the mounted cell of that name. 1; 0 if there is none; -1 after an error
  * message: there are several. */
 static int
 find_mounts(const char *name, struct cell_file *cell_file)

@@ -60,7 +60,7 @@ bool reply_has_seen(const struct replies *r);
 /* False if a parked call can't be made again, because it does not wait for a lock or an event. */
 bool reply_is_still(const struct replies *r);
 /* The next parked call after this one (NULL: the first): the request, and whether its caller was
- * interrupted; NULL: there is none. */
+ * interrupted; NULL if there is none. */
 const struct parked *reply_after(struct replies *r, const struct parked *p);
 /* Answers a parked call and frees it. */
 void reply_send(struct replies *r, const struct mount_reply *reply);

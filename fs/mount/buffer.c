@@ -302,9 +302,7 @@ write_based(struct mount *m, struct call *c)
 static void
 write_sized(struct mount *m, struct call *c, const struct client_answer *a)
 {
-	c->error = call_errno(m, c, a);
-	if (c->error == 0)
-		c->error = call_learn(m, c, &a->result.attr.attr, a->index);
+	c->error = call_learn(m, c, a, call_errno(m, c, a));
 	write_based(m, c);
 }
 

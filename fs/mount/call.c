@@ -188,7 +188,7 @@ call_ask(struct mount *m, struct call *c, const struct op *op, call_then *then)
 	keep_texts(m, r);
 }
 
-/* The attributes in an answer; NULL: there are none. */
+/* The attributes in an answer; NULL if there are none. */
 static const struct attr *
 attr_of(const struct client_answer *a)
 {
@@ -454,9 +454,13 @@ call_path_errno(struct mount *m, struct call *c, const struct client_answer *a)
 }
 
 int
-call_learn(struct mount *m, struct call *c, const struct attr *attr, uint64_t index)
+call_learn(struct mount *m, struct call *c, const struct client_answer *a, int error)
 {
-	return attr->node == c->node && inode_learn(m, attr, index) ? 0 : EIO;
+	const struct attr *attr = wire_result_attr(&a->result);
+
+	if (error != 0)
+		return error;
+	return attr->node == c->node && inode_learn(m, attr, a->index) ? 0 : EIO;
 }
 
 /* ---- answering ---- */

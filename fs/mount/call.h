@@ -122,9 +122,9 @@ bool call_handle_moved(const struct call *c);
 /* As call_errno, for a call that names its node by a path: ESTALE becomes ENOENT if the kernel has
  * repeated the path walk already. */
 int call_path_errno(struct mount *m, struct call *c, const struct client_answer *a);
-/* Takes over the attributes in an answer: 0, or EIO if they belong to another node or are
- * invalid. */
-int call_learn(struct mount *m, struct call *c, const struct attr *attr, uint64_t index);
+/* Takes over the attributes in an answer, unless its errno `error` is that of a failure. Returns
+ * `error`, or EIO if they belong to another node or are invalid. */
+int call_learn(struct mount *m, struct call *c, const struct client_answer *a, int error);
 /* The call refers to the inode, which lives at least as long. */
 void call_refer(struct call *c, struct inode *inode);
 /* The node's attributes with the rights of the call's user, who may be another one than the one for

@@ -99,9 +99,7 @@ date_op(const struct handle *h)
 static void
 date_heard(struct mount *m, struct call *c, const struct client_answer *a)
 {
-	c->error = call_errno(m, c, a);
-	if (c->error == 0)
-		c->error = call_learn(m, c, &a->result.attr.attr, a->index);
+	c->error = call_learn(m, c, a, call_errno(m, c, a));
 	c->next(m, c);
 }
 
@@ -113,9 +111,7 @@ commit_heard(struct mount *m, struct call *c, const struct client_answer *a)
 	struct op date = date_op(h);
 	bool dated = h->dated;
 
-	c->error = call_errno(m, c, a);
-	if (c->error == 0)
-		c->error = call_learn(m, c, attr, a->index);
+	c->error = call_learn(m, c, a, call_errno(m, c, a));
 	h->committing = false;
 	if (call_handle_moved(c)) {
 		commit(m, c, c->next);
@@ -259,7 +255,7 @@ flush_commits(const struct handle *h, const struct mount_event *e)
 	return flush_obstacle(h, e) == NULL;
 }
 
-/* The record lock of the process that closes a descriptor; NULL: it has none on the file. */
+/* The record lock of the process that closes a descriptor; NULL if it has none on the file. */
 static struct mount_lock *
 record_lock(struct handle *h, const struct mount_event *e)
 {

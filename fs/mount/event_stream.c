@@ -145,7 +145,7 @@ enum {
 
 /* ---- watching ---- */
 
-/* A handle for which the node is to be watched; NULL: there is none. */
+/* A handle for which the node is to be watched; NULL if there is none. */
 static const struct handle *
 wants(const struct mount *m, const struct inode *i)
 {

@@ -368,8 +368,7 @@ open_heard(struct mount *m, struct call *c, const struct client_answer *a)
 	int error = call_path_errno(m, c, a);
 
 	if (error == 0)
-		error = c->op == OP_get_contents ? snapshot_learn(m, c, a)
-		                                 : call_learn(m, c, attr, a->index);
+		error = c->op == OP_get_contents ? snapshot_learn(m, c, a) : call_learn(m, c, a, 0);
 	if (error == 0)
 		error = open_denied(c, attr);
 	if (error || c->answered) {

@@ -237,8 +237,7 @@ getattr_heard(struct mount *m, struct call *c, const struct client_answer *a)
 		getattr_dead(m, c);
 		return;
 	}
-	if (error == 0)
-		error = call_learn(m, c, &a->result.attr.attr, a->index);
+	error = call_learn(m, c, a, error);
 	if (error) {
 		call_status(m, c, error);
 		return;

@@ -290,7 +290,7 @@ void xattr_list(struct mount *m, struct call *c);
 void xattr_remove(struct mount *m, struct call *c);
 /* A call on a file or directory of .cell. */
 void virtual_call(struct mount *m, struct call *c);
-/* The virtual file of this name in .cell; 0: there is none. */
+/* The virtual file of this name in .cell; 0 if there is none. */
 uint64_t virtual_named(struct bytes name);
 /* Prints the text of .cell/status, which needs no cell. */
 void virtual_status_text(const struct mount *m, struct buffer *to);

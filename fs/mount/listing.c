@@ -9,10 +9,8 @@ static void
 open_heard(struct mount *m, struct call *c, const struct client_answer *a)
 {
 	const struct attr *attr = &a->result.attr.attr;
-	int error = call_path_errno(m, c, a);
+	int error = call_learn(m, c, a, call_path_errno(m, c, a));
 
-	if (error == 0)
-		error = call_learn(m, c, attr, a->index);
 	if (error == 0 && attr->kind != NODE_DIRECTORY)
 		error = ENOTDIR;
 	if (error == 0)

@@ -38,7 +38,7 @@ struct mount_locks {
 
 /* Initializes the locks of a new mount. */
 void locks_begin(struct mount_locks *locks);
-/* The lock of this kind on the inode, by its key; NULL: there is none. */
+/* The lock of this kind on the inode, by its key; NULL if there is none. */
 struct mount_lock *lock_find(struct inode *i, enum lock_kind kind, uint64_t key);
 /* The same; it is made if there is none. */
 struct mount_lock *lock_get(struct mount *m, struct inode *i, enum lock_kind kind, uint64_t key);
@@ -83,7 +83,7 @@ void record_lock_call(struct mount *m, struct call *c);
 void record_lock_get(struct mount *m, struct call *c);
 /* True if a record lock was taken or requested through the handle. */
 bool record_lock_through(const struct handle *h);
-/* The record lock that this owner holds, or has kept a request for; NULL: there is none. */
+/* The record lock that this owner holds, or has kept a request for; NULL if there is none. */
 struct mount_lock *record_lock_of(struct handle *h, uint64_t lock_owner);
 /* Commits the buffers of the lock's handles, then releases the lock and answers the call. */
 void record_lock_free(struct mount *m, struct call *c, struct mount_lock *l);

@@ -23,10 +23,8 @@ setattr_answer(struct mount *m, struct call *c)
 static void
 mtime_heard(struct mount *m, struct call *c, const struct client_answer *a)
 {
-	int error = call_path_errno(m, c, a);
+	int error = call_learn(m, c, a, call_path_errno(m, c, a));
 
-	if (error == 0)
-		error = call_learn(m, c, &a->result.attr.attr, a->index);
 	if (error)
 		call_status(m, c, error);
 	else
@@ -99,10 +97,8 @@ setattr_known(struct mount *m, struct call *c)
 static void
 attr_heard(struct mount *m, struct call *c, const struct client_answer *a)
 {
-	int error = call_path_errno(m, c, a);
+	int error = call_learn(m, c, a, call_path_errno(m, c, a));
 
-	if (error == 0)
-		error = call_learn(m, c, &a->result.attr.attr, a->index);
 	if (error)
 		call_status(m, c, error);
 	else

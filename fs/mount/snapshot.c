@@ -18,7 +18,7 @@
 /* One version of a node's contents, whole. It never changes, so all its readers share it: handles,
  * mappings, and replies to the kernel. It is freed with the last of them. */
 
-/* `i` is the node's inode; NULL: it has none here. */
+/* `i` is the node's inode; NULL if it has none here. */
 static struct version *
 version_new(struct mount *m, struct inode *i, uint64_t node, uint64_t generation, struct bytes own)
 {
@@ -204,7 +204,7 @@ snapshot_learn(struct mount *m, struct call *c, const struct client_answer *a)
 	const struct result_contents *r = &a->result.contents;
 	uint64_t generation = r->attr.content_generation;
 
-	if (r->contents.len > LIMIT_CONTENTS || call_learn(m, c, &r->attr, a->index))
+	if (r->contents.len > LIMIT_CONTENTS || call_learn(m, c, a, 0))
 		return EIO;
 	if (!r->same)
 		version_set(m, &c->version, version_get(m, c->node, generation, r->contents));

@@ -13,7 +13,7 @@ is_blank(uint8_t c)
 	return c == ' ' || c == '\t' || c == '\r';
 }
 
-/* Takes the next word from the line; empty: there is none. */
+/* Takes the next word from the line; empty if there is none. */
 static struct bytes
 word(struct bytes *line)
 {
@@ -40,7 +40,7 @@ is(struct bytes w, const char *text)
 	return bytes_equal(w, bytes_of(text));
 }
 
-/* A decimal number; false: it is none. */
+/* A decimal number; false if it is not one. */
 static bool
 number(struct bytes w, uint64_t *n)
 {
@@ -59,7 +59,7 @@ is_path(struct bytes w)
 	return w.len > 0 && w.data[0] == '/' && w.len <= LIMIT_PATH;
 }
 
-/* Appends the bytes that base64 stands for (RFC 4648, section 4); false: it is none. */
+/* Appends the bytes that base64 stands for (RFC 4648, section 4); false if it is not one. */
 static bool
 decode(struct bytes w, struct buffer *to)
 {

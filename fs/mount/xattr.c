@@ -195,10 +195,8 @@ show_lock_slot(const struct mount *m, const struct result *r, struct buffer *to)
 static void
 set_heard(struct mount *m, struct call *c, const struct client_answer *a)
 {
-	int error = call_path_errno(m, c, a);
+	int error = call_learn(m, c, a, call_path_errno(m, c, a));
 
-	if (error == 0)
-		error = call_learn(m, c, &a->result.attr.attr, a->index);
 	call_status(m, c, error);
 }
 
