@@ -119,9 +119,10 @@ on_check(uv_check_t *handle)
 	p->due = false;
 	switch (server_turn(p->server)) {
 	case SERVER_GOES_ON:
+		if (p->ready || p->config.ready == NULL)
+			return;
 		now = replica_condition(server_replica(p->server));
-		if (!p->ready && p->config.ready != NULL &&
-		    (now == CONDITION_VOTING || now == CONDITION_LEARNER)) {
+		if (now == CONDITION_VOTING || now == CONDITION_LEARNER) {
 			p->ready = true;
 			p->config.ready(p->config.user);
 		}

@@ -29,12 +29,6 @@ m_delay_begin_epoch(struct master *m)
 	m->delays.inherited = m->lives.inherited = 0;
 }
 
-bool
-m_delay_all_inherited(const struct master *m)
-{
-	return m->delays.inherited == UINT64_MAX && m->lives.inherited == UINT64_MAX;
-}
-
 static struct delay_timer *
 delay_find(struct delay_timers *of, uint64_t node)
 {

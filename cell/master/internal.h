@@ -165,7 +165,8 @@ struct name_purge {
 	bool proposed;
 };
 
-/* True if there is something to be done now, after the barrier. */
+/* True if there is something to be done now for the name that is being purged, after the barrier.
+ */
 bool m_purge_is_due(const struct master *m);
 /* Proposes the next command, if nothing stands in its way. */
 void m_purge_run(struct master *m);

@@ -234,8 +234,6 @@ struct delay_timers {
 void m_delay_init(struct master *m);
 /* An epoch begins: all that stand in the tree are to run. */
 void m_delay_begin_epoch(struct master *m);
-/* True when all of earlier epochs run. */
-bool m_delay_all_inherited(const struct master *m);
 /* Runs those of earlier epochs, as many as the step has time for. */
 void m_delay_inherit(struct master *m);
 /* One has begun, or has begun again: `note` says of which node and how long it is; 0: it is

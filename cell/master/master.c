@@ -113,7 +113,8 @@ m_step_begin(struct master *m, struct master_clock c, struct master_update *u)
 static bool
 inherits(const struct master *m)
 {
-	return m->sessions.inherited != m->sessions.inherit_to || !m_delay_all_inherited(m);
+	return m->sessions.inherited != m->sessions.inherit_to ||
+	       m->delays.inherited != UINT64_MAX || m->lives.inherited != UINT64_MAX;
 }
 
 /* Is any request parked that may be able to begin in this step? */
@@ -132,8 +133,9 @@ has_more(struct master *m)
 		return true;
 	if (!m->barrier.stands &&
 	    (!TAILQ_EMPTY(&m->opening.parked) || !TAILQ_EMPTY(&m->ending.due) ||
-	     (m->ending.unfinished && m_end_has_more(m)) || m_purge_is_due(m) ||
-	     m_expiry_is_due(m)))
+	     (m->ending.unfinished && m_end_has_more(m)) ||
+	     (m->purge.name.len > 0 && m_purge_is_due(m)) ||
+	     (!TAILQ_EMPTY(&m->expiries.due) && m_expiry_is_due(m))))
 		return true;
 	return (has_parked(m) && m_order_next(m) != NULL) || !TAILQ_EMPTY(&m->queues.touched);
 }
@@ -163,12 +165,13 @@ m_step_end(struct master *m)
 			m_end_run(m);
 		if (m->ending.unfinished && m_end_has_more(m))
 			m_end_finish(m);
-		if (m_purge_is_due(m))
+		if (m->purge.name.len > 0 && m_purge_is_due(m))
 			m_purge_run(m);
 	}
 	if (has_parked(m))
 		m_request_run(m);
-	if (!m->barrier.stands && m_expiry_is_due(m)) /* after the requests that renew a file */
+	/* After the requests that renew a file. */
+	if (!m->barrier.stands && !TAILQ_EMPTY(&m->expiries.due) && m_expiry_is_due(m))
 		m_expiry_run(m);
 	if (!TAILQ_EMPTY(&m->queues.touched))
 		m_queue_run(m);

@@ -153,7 +153,11 @@ void r_backlog_clear(struct replica *r);
 void r_look_up_payloads(struct replica *r);
 /* True when the entry after the applied ones is not in the log any more: the state can only be
  * replaced. */
-bool r_state_waits(const struct replica *r);
+static inline bool
+r_state_waits(const struct replica *r)
+{
+	return r->applied + 1 < r->paxos->first;
+}
 
 /* mastership.c */
 /* Initializes the mastership of a new replica. */

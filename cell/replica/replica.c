@@ -331,6 +331,7 @@ replica_step(struct replica *r, const struct replica_event *event, struct replic
 	update->behind = behind(r);
 	update->diverged = r->diverged;
 	update->backlog = r->backlog.bytes;
+	update->unsent = r->paxos->unsent;
 	update->condition = is_well(r) ? CONDITION_VOTING : replica_condition(r);
 	update->deadline = replica_deadline(r);
 

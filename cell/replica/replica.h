@@ -44,7 +44,7 @@ enum replica_event_kind {
 	REPLICA_PEER,         /* peer, frame: one whole frame from a replica */
 	REPLICA_PERSISTED,    /* write: the records of all updates up to this number are durable */
 	REPLICA_SAVED,        /* index: state.db is durable up to there */
-	REPLICA_SEND,         /* sends the other replicas what was proposed: see px_status.unsent */
+	REPLICA_SEND, /* sends the other replicas what was proposed (replica_update.unsent) */
 	REPLICA_TIMEOUT,
 	REPLICA_STOP,       /* hand the mastership over; the driver goes on until replica_left */
 	REPLICA_FULL,       /* on: the disk is full, or (off) has room again */
@@ -118,8 +118,10 @@ struct replica_update {
 	bool diverged;
 	/* As they are now, in every update: the number of bytes of requests that wait for room in
 	 * the log, which only the driver bounds: when it is high, the driver keeps further requests
-	 * back, but not KeepAlives; replica_condition; replica_deadline. */
+	 * back, but not KeepAlives; whether entries were proposed that wait for REPLICA_SEND;
+	 * replica_condition; replica_deadline. */
 	size_t backlog;
+	bool unsent;
 	enum replica_condition condition;
 	mono_t deadline;
 };

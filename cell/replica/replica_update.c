@@ -26,12 +26,6 @@ r_clock(const struct replica *r)
 	};
 }
 
-bool
-r_state_waits(const struct replica *r)
-{
-	return r->applied + 1 < r->paxos->first;
-}
-
 void
 r_update_clear(struct replica_update *u)
 {

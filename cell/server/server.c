@@ -41,11 +41,13 @@ may_step(struct server *s, uint64_t conn, unsigned code)
 
 	if (code == MSG_request && behind(s))
 		return false;
+	if ((conn & GATEWAY_CONN) == 0)
+		return true;
 	/* The connections of a principal share what may be unsent to them. */
 	n = inbox_connections_beside(&s->inbox, conn);
 	if (n > UNSENT_PARTS)
 		most = most * UNSENT_PARTS / n + 1;
-	return (conn & GATEWAY_CONN) == 0 || gateway_unsent_bytes(s->gateway, conn) < most;
+	return gateway_unsent_bytes(s->gateway, conn) < most;
 }
 
 static bool
@@ -238,7 +240,7 @@ take_deadlines(struct server *s)
 static bool
 has_unsent(const struct server *s)
 {
-	return !s->failed && !s->left && px_status(replica_px(s->replica))->unsent;
+	return !s->failed && !s->left && s->update.unsent;
 }
 
 enum server_verdict

@@ -75,12 +75,13 @@ static void
 follow_condition(struct server *s)
 {
 	const enum replica_condition now = s->update.condition;
-	const struct condition_words *words = condition_words(now);
 	const unsigned self = s->config.identity->replica;
+	const struct condition_words *words;
 
 	if (now == s->condition)
 		return;
 	s->condition = now;
+	words = condition_words(now);
 	if (now != CONDITION_JOINING && (now != CONDITION_LEARNER || !is_removed(s)))
 		clock_io_log(&s->io.clock, level_of(now), "replica %u %s%s%s", self, words->means,
 		             words->todo != NULL ? ": " : "", words->todo ? words->todo : "");
