@@ -17,7 +17,7 @@
 #include "cell/base/limit.h"
 #include "cell/sys/clock.h"
 #include "cell/sys/log.h"
-#include "cell/sys/sequencer_ioctl.h"
+#include "cell/sys/lsfs_ioctl.h"
 #include "cell/view/output.h"
 #include "ctl/command_group.h"
 #include "ctl/ctl.h"

@@ -79,9 +79,9 @@ struct client_event {
 	bool denied;  /* DISCONNECTED: the master knows no principal with the client's key */
 	struct client_request *request; /* the step takes ownership of it */
 	uint64_t invalidation;
-	/* WATCH: events of the node are wanted, of the kinds in `mask` (1 << enum watch_event_kind;
-	 * 0: none any more). `generation` of its contents, as the caller knows it: later ones are
-	 * events; 0: the events are those from now on. */
+	/* WATCH: events of the node are wanted, of the kinds in `mask` (1 << enum watch_event_kind,
+	 * and WATCH_TREE; 0: none any more). `generation` of its contents, as the caller knows it:
+	 * later ones are events; 0: the events are those from now on. */
 	uint64_t node, generation;
 	uint32_t mask;
 	struct bytes user; /* WATCH: for which it begins (see client_call); copied */
@@ -151,7 +151,7 @@ struct client_watched {
 	uint64_t generation; /* of the contents or the lock; 0: neither has changed */
 	int64_t time_ns;     /* by the master's wall clock; 0: not known */
 	struct bytes path;   /* of the node, below the cell's root; owned by the update, like */
-	struct bytes name;   /* of a child */
+	struct bytes name;   /* of a child, or the path below the node of what changed there */
 };
 
 struct client_update {

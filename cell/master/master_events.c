@@ -202,6 +202,20 @@ wants(const struct watcher *w, enum watch_event_kind kind)
 	return (w->mask & 1u << kind) != 0;
 }
 
+static bool
+may_read(const struct master *m, uint64_t session, struct bytes user, uint64_t node)
+{
+	const struct op read = {.code = OP_get_contents, .get_contents.node = node};
+
+	return tree_permits(m->tree, &(struct requester){session, user, 0}, &read);
+}
+
+bool
+m_watch_may_read(const struct master *m, const struct watcher *w)
+{
+	return may_read(m, w->session->id, w->user, w->node->node);
+}
+
 /* A watcher that may not read the node any more is told that events are missing, and nothing else,
  * until it may read it again; then it is told so a second time. */
 static void
@@ -221,41 +235,89 @@ tell_watcher(struct master *m, struct watcher *w, struct shared_event *e)
 }
 
 static void
-give_all(struct master *m, struct watched_node *watched, struct shared_event *e)
-{
-	struct watcher *w;
-
-	TAILQ_FOREACH(w, &watched->watchers, of_node)
-		if (wants(w, e->event.kind))
-			tell_watcher(m, w, e);
-}
-
-static void
 tell_node(struct master *m, enum watch_event_kind kind, uint64_t node, uint64_t generation)
 {
 	struct watched_node *watched = m_watch_find(m, node);
 	struct shared_event *e;
+	struct watcher *w;
 
 	if (watched == NULL)
 		return;
 	e = event_new(m, kind, node);
 	e->event.generation = generation;
-	give_all(m, watched, e);
+	TAILQ_FOREACH(w, &watched->watchers, of_node)
+		if (wants(w, kind))
+			tell_watcher(m, w, e);
 	event_put(e);
 }
 
+/* The way from a node up to the root, as far as it was gone. */
+struct ascent {
+	uint64_t passed[LIMIT_PATH / 2 + 1]; /* directories, from the lowest on */
+	size_t depth;
+	uint8_t path[LIMIT_PATH]; /* of the node, below the directory that comes next; at its end */
+	size_t free;
+};
+
 static void
-tell_directory(struct master *m, enum watch_event_kind kind, const struct tree_note *note)
+prepend(struct ascent *a, struct bytes text)
 {
-	struct watched_node *watched = m_watch_find(m, note->parent);
+	must(text.len <= a->free);
+	a->free -= text.len;
+	memcpy(a->path + a->free, text.data, text.len);
+}
+
+/* A watcher is told nothing of what is below a directory that it may not read, and of that no gap.
+ */
+static bool
+may_see(const struct master *m, const struct watcher *w, const struct ascent *a)
+{
+	for (size_t i = 0; i < a->depth; i++)
+		if (!may_read(m, w->session->id, w->user, a->passed[i]))
+			return false;
+	return true;
+}
+
+static void
+tell_directory(struct master *m, const struct watch_event *event, uint64_t directory,
+               const struct ascent *a)
+{
+	const bool trees = a->depth > 0 || event->kind == EVENT_LOCK_ACQUIRED;
+	struct watched_node *watched = m_watch_find(m, directory);
 	struct shared_event *e;
+	struct watcher *w;
 
 	if (watched == NULL)
 		return;
-	e = event_new(m, kind, note->parent);
-	e->event.name = bytes_copy(note->name);
-	give_all(m, watched, e);
+	e = event_new(m, event->kind, directory);
+	e->event.generation = event->generation;
+	e->event.name = bytes_copy((struct bytes){a->path + a->free, sizeof a->path - a->free});
+	TAILQ_FOREACH(w, &watched->watchers, of_node) {
+		if (trees && !(w->mask & WATCH_TREE))
+			break;
+		if (wants(w, event->kind) && may_see(m, w, a))
+			tell_watcher(m, w, e);
+	}
 	event_put(e);
+}
+
+/* An event of the node `name` in the directory, for those that watch that, or a tree in which it
+ * is. */
+static void
+tell_above(struct master *m, const struct watch_event *event, uint64_t directory, struct bytes name)
+{
+	struct ascent a = {.free = sizeof a.path};
+
+	prepend(&a, name);
+	tell_directory(m, event, directory, &a);
+	a.passed[a.depth++] = directory;
+	while (tree_name(m->tree, directory, &directory, &name)) {
+		prepend(&a, bytes_of("/"));
+		prepend(&a, name);
+		tell_directory(m, event, directory, &a);
+		must(a.depth < sizeof a.passed / sizeof *a.passed);
+		a.passed[a.depth++] = directory;
+	}
 }
 
 static bool
@@ -286,7 +348,14 @@ m_event_conflict(struct master *m, uint64_t node)
 static void
 lock_taken(struct master *m, const struct tree_note *note)
 {
+	const struct watch_event acquired = {.kind = EVENT_LOCK_ACQUIRED,
+	                                     .generation = note->lock_generation};
+	struct bytes name;
+	uint64_t parent;
+
 	tell_node(m, EVENT_LOCK_ACQUIRED, note->node, note->lock_generation);
+	if (tree_name(m->tree, note->node, &parent, &name))
+		tell_above(m, &acquired, parent, name);
 	if (m_queue_find(m, note->node) != NULL)
 		m_event_conflict(m, note->node);
 }
@@ -294,17 +363,21 @@ lock_taken(struct master *m, const struct tree_note *note)
 void
 m_event_noted(struct master *m, const struct tree_note *note)
 {
+	struct watch_event of_child = {.kind = EVENT_CHILD_MODIFIED};
+
 	switch (note->kind) {
 	case TREE_NODE_CHANGED:
 		if (note->generation != 0)
 			tell_node(m, EVENT_CONTENTS_MODIFIED, note->node, note->generation);
-		tell_directory(m, EVENT_CHILD_MODIFIED, note);
+		tell_above(m, &of_child, note->parent, note->name);
 		return;
 	case TREE_NODE_CREATED:
-		tell_directory(m, EVENT_CHILD_ADDED, note);
+		of_child.kind = EVENT_CHILD_ADDED;
+		tell_above(m, &of_child, note->parent, note->name);
 		return;
 	case TREE_NODE_DELETED:
-		tell_directory(m, EVENT_CHILD_REMOVED, note);
+		of_child.kind = EVENT_CHILD_REMOVED;
+		tell_above(m, &of_child, note->parent, note->name);
 		tell_node(m, EVENT_HANDLE_INVALID, note->node, 0);
 		watch_gone(m, note->node);
 		return;
@@ -404,22 +477,13 @@ watch_take(struct master *m, struct m_session *s, const struct watch *watch)
 	if (w == NULL)
 		w = watcher_add(m, s, watch);
 	w->mask = watch->mask;
+	TAILQ_REMOVE(&w->node->watchers, w, of_node);
+	if (w->mask & WATCH_TREE)
+		TAILQ_INSERT_HEAD(&w->node->watchers, w, of_node);
+	else
+		TAILQ_INSERT_TAIL(&w->node->watchers, w, of_node);
 	bytes_set(&w->user, watch->user);
 	return w;
-}
-
-static bool
-may_read(const struct master *m, uint64_t session, struct bytes user, uint64_t node)
-{
-	const struct op read = {.code = OP_get_contents, .get_contents.node = node};
-
-	return tree_permits(m->tree, &(struct requester){session, user, 0}, &read);
-}
-
-bool
-m_watch_may_read(const struct master *m, const struct watcher *w)
-{
-	return may_read(m, w->session->id, w->user, w->node->node);
 }
 
 static void

@@ -24,7 +24,7 @@ struct shared_event;
 struct watched_node {
 	RB_ENTRY(watched_node) link;
 	uint64_t node;
-	TAILQ_HEAD(watchers, watcher) watchers; /* at least one */
+	TAILQ_HEAD(watchers, watcher) watchers; /* at least one; those of its tree come first */
 };
 
 /* A session that watches a node. */
@@ -33,7 +33,7 @@ struct watcher {
 	TAILQ_ENTRY(watcher) of_node;
 	struct m_session *session;
 	struct watched_node *node;
-	uint32_t mask;     /* of the kinds of events that it wants */
+	uint32_t mask;     /* of the kinds of events that it wants, and WATCH_TREE */
 	struct bytes user; /* for which it watches; owned */
 	bool silent;       /* events were left out: its right to read was taken */
 	uint64_t after;    /* the session's last event before it began */
@@ -83,7 +83,8 @@ struct event_queues {
 
 /* Initializes the queues of a new master. */
 void m_event_init(struct master *m);
-/* A change was applied: those that watch its node, or its directory, get an event. */
+/* A change was applied: those that watch its node, its directory, or a tree in which it is, get an
+ * event. */
 void m_event_noted(struct master *m, const struct tree_note *note);
 /* An acquire joins the queue of the node's lock: its holders get an event. */
 void m_event_conflict(struct master *m, uint64_t node);

@@ -472,6 +472,9 @@ bool tree_delay_after(const struct tree *t, uint64_t after, struct tree_note *de
 /* The same of the files with a time to live, as the note of the last renewal. */
 bool tree_ttl_after(const struct tree *t, uint64_t after, struct tree_note *ttl);
 
+/* The directory of the node, and its name there, a view; false for the root, and when there is no
+ * such node. */
+bool tree_name(const struct tree *t, uint64_t node, uint64_t *parent, struct bytes *name);
 /* True if the node exists. */
 bool tree_has_node(const struct tree *t, uint64_t node);
 /* The generation of the node's contents; 0: it is a directory, or does not exist. */

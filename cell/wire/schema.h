@@ -83,12 +83,13 @@ enum { WIRE_MINOR = 0 };
 /* The number of a node, which stands for all that can be cached of it. */
 #define WIRE_node_key(F) F(u64, node, 0)
 
-/* A node watched for a user, by the kinds of events (1 << enum watch_event_kind; 0: no more). */
+/* A node watched for a user, by the kinds of events (1 << enum watch_event_kind; 0: no more), and
+ * WATCH_TREE. */
 #define WIRE_watch(F) F(u64, node, 0) F(u32, mask, 0) F(text, user, LIMIT_PRINCIPAL)
 #define WIRE_watch_state(F) /* OK, STALE, ACCES, FULL; events begin after */ F(u64, node, 0) \
 	F(u8, rc, 0) F(u64, after, 0) F(u64, generation, 0) F(text, path, LIMIT_PATH)
 #define WIRE_watch_event(F) F(u64, node, 0) F(u8, kind, 0) F(u64, generation, 0)             \
-	F(i64, time_ns, 0) F(text, name, LIMIT_NAME) /* wall clock, for people; of a child */
+	F(i64, time_ns, 0) F(text, name, LIMIT_PATH) /* wall clock, for people; of a child */
 
 /* A command in the log: its session, its time, the operation, and the nodes that it may change. */
 #define WIRE_command(F)                                                                       \

@@ -84,6 +84,10 @@ enum watch_event_kind {
 	EVENT_EXPIRED = 12,
 };
 
+/* In the mask of a watched directory: also the CHILD_* events of all directories below it, and
+ * LOCK_ACQUIRED of all nodes below it, by their paths from it. */
+#define WATCH_TREE 1u
+
 /* The node numbers of the root directory, of /acl and of /acl/admin, the first ones of a new cell.
  */
 #define NODE_ROOT 1

@@ -2,8 +2,8 @@
  * It opens them, so their mount watches them, and takes the lines of the mount's .cell/events that
  * are theirs, or the session's. Of a path that is not there it opens the nearest directory above,
  * and looks for the path after every line of the mount, and every second. */
-#include <dirent.h>
 #include <errno.h>
+#include <ftw.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -20,6 +20,7 @@
 #include "cell/base/mono.h"
 #include "cell/sys/clock.h"
 #include "cell/sys/log.h"
+#include "cell/sys/lsfs_ioctl.h"
 #include "cell/view/output.h"
 #include "ctl/ctl.h"
 #include "ctl/mounted_path.h"
@@ -28,6 +29,7 @@ enum {
 	LOOK_AGAIN_MS = 1000,
 	LINE_ROOM = 16 * 1024,
 	MOUNTS_MAX = 16,
+	DIRECTORIES_MAX = 16, /* open at a time */
 	KEY_MAX = 2 * (LIMIT_PATH + LIMIT_CELL_NAME) + 64
 };
 
@@ -55,6 +57,7 @@ struct watch {
 	struct target *targets;
 	size_t targets_n;
 	uint64_t count; /* events to be printed; 0: without an end */
+	bool trees;     /* with all that is below the paths */
 };
 
 /* Instead of printing. The command is run, or the signal sent, when the paths have changed and then
@@ -72,6 +75,7 @@ struct reaction {
 
 static struct watch watched;
 static struct reaction reaction = {.ended = -1};
+static uint64_t state_sum; /* see state_of_paths */
 
 static bool
 reacts(void)
@@ -166,39 +170,32 @@ target_open(struct watch *w, struct target *t)
 	         canonical + strlen(info.path));
 	if (t->there)
 		make_key(t->key, t->stream->cell, path);
-	return 0;
+	return t->there && w->trees && lsfs_watch_tree(fd) < 0 ? errno : 0;
 }
 
 /* ---- reacting ---- */
 
-static uint64_t
-state_of(const struct stat *st)
+static int
+add_state(const char *path, const struct stat *st, int kind, struct FTW *at)
 {
-	return ((uint64_t)st->st_ino * 31 + (uint64_t)st->st_mtim.tv_sec * 1000000007 +
-	        (uint64_t)st->st_mtim.tv_nsec) *
-	       0x9e3779b97f4a7c15u;
+	(void)path;
+	if (kind != FTW_NS)
+		state_sum +=
+		    ((uint64_t)st->st_ino * 31 + (uint64_t)st->st_mtim.tv_sec * 1000000007 +
+		     (uint64_t)st->st_mtim.tv_nsec) *
+		    0x9e3779b97f4a7c15u;
+	return at->level > 0 && !watched.trees ? FTW_SKIP_SUBTREE : FTW_CONTINUE;
 }
 
-/* Differs when the paths, or what is in their directories, are others or have other contents. */
+/* Differs when the paths, or what is in their directories or trees, are others or have other
+ * contents. */
 static uint64_t
 state_of_paths(const struct watch *w)
 {
-	const struct dirent *e;
-	uint64_t sum = 0;
-	struct stat st;
-
-	for (size_t i = 0; i < w->targets_n; i++) {
-		DIR *d = opendir(w->targets[i].path);
-
-		if (stat(w->targets[i].path, &st) == 0)
-			sum += state_of(&st);
-		while (d != NULL && (e = readdir(d)) != NULL)
-			if (fstatat(dirfd(d), e->d_name, &st, 0) == 0)
-				sum += state_of(&st);
-		if (d != NULL)
-			closedir(d);
-	}
-	return sum;
+	state_sum = 0;
+	for (size_t i = 0; i < w->targets_n; i++)
+		nftw(w->targets[i].path, add_state, DIRECTORIES_MAX, FTW_MOUNT | FTW_ACTIONRETVAL);
+	return state_sum;
 }
 
 static void
@@ -276,9 +273,23 @@ is_event(const char *line, const char *name)
 	return strncmp(at, name, strlen(name)) == 0 && at[strlen(name)] == '"';
 }
 
+/* The name or path of the child that the line is about; NULL: it is of the path itself. */
+static const char *
+child_of(const char *line)
+{
+	return strstr(line, "\", \"child\": \"");
+}
+
+/* The path that the line is about; NULL: none, or one that is watched without the tree below it, of
+ * which somebody else on the mount wants to know. */
 static struct target *
 target_of(struct watch *w, const struct stream *s, const char *line)
 {
+	const char *child = child_of(line);
+
+	if (child != NULL && !w->trees &&
+	    (strchr(child, '/') != NULL || is_event(line, "lock_acquired")))
+		return NULL;
 	for (size_t i = 0; i < w->targets_n; i++)
 		if (w->targets[i].there && w->targets[i].stream == s &&
 		    strstr(line, w->targets[i].key))
@@ -326,7 +337,7 @@ on_line(struct watch *w, struct stream *s, const char *line, int *rc)
 	const bool expired = is_event(line, "expired");
 	int error;
 
-	if (!t && !strstr(line, s->key))
+	if (!t && (!strstr(line, s->key) || child_of(line)))
 		return false;
 	if (t && is_event(line, "handle_invalid"))
 		t->there = false;
@@ -450,6 +461,7 @@ run(const struct ctl *ctl, int argc, char **argv)
 
 static const struct ctl_option options[] = {
     {"count", 'n', "COUNT", &watched.count, ctl_take_count, .wrong = "not a number of events"},
+    {"recursive", 'r', .to = &watched.trees},
     {"run", .value = "COMMAND", .to = &reaction.command},
     {"settle", 0, "SECONDS", &reaction.settle_s, ctl_take_span, .wrong = "not a span of time"},
     {"signal", 0, "NAME", &reaction.signal, take_signal, .wrong = "no such signal"},

@@ -7,7 +7,7 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 #include "cell/base/limit.h"
-#include "cell/sys/sequencer_ioctl.h"
+#include "cell/sys/lsfs_ioctl.h"
 #include "fs/fuse/device.h"
 #include "fs/fuse/poll_handle.h"
 #include "fs/fuse/proc.h"
@@ -205,6 +205,12 @@ op_ioctl(fuse_req_t req, fuse_ino_t ino, unsigned command, void *arg, struct fus
 	(void)arg;
 	(void)flags;
 	(void)out_size;
+	if (command == LSFS_WATCH_TREE) {
+		ops_call(req, &(struct mount_event){.kind = MOUNT_WATCH_TREE,
+		                                    .ino = ino,
+		                                    .fh = file->fh});
+		return;
+	}
 	if (command != LSFS_SET_SEQUENCER || in_size != sizeof *sequencer) {
 		fuse_reply_err(req, ENOTTY);
 		return;

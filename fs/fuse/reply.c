@@ -278,7 +278,7 @@ send_good(const struct replies *r, const struct parked *p, const struct mount_re
 
 	switch (m->kind) {
 	case MOUNT_STATUS:
-		if (p->kind == MOUNT_GUARD)
+		if (p->kind == MOUNT_GUARD || p->kind == MOUNT_WATCH_TREE)
 			fuse_reply_ioctl(p->req, 0, NULL, 0);
 		else
 			fuse_reply_err(p->req, 0);

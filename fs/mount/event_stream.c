@@ -145,16 +145,22 @@ enum {
 
 /* ---- watching ---- */
 
-/* A handle for which the node is to be watched; NULL if there is none. */
+/* A handle for which the node is to be watched, first of all one that wants its tree; NULL if there
+ * is none. */
 static const struct handle *
 wants(const struct mount *m, const struct inode *i)
 {
-	const struct handle *h;
+	const struct handle *h, *first = NULL;
 
-	TAILQ_FOREACH(h, &i->handles, of_inode)
-		if (!h->dead && (h->polled || !TAILQ_EMPTY(&m->streams)))
+	TAILQ_FOREACH(h, &i->handles, of_inode) {
+		if (h->dead || (!h->polled && TAILQ_EMPTY(&m->streams)))
+			continue;
+		if (h->tree)
 			return h;
-	return NULL;
+		if (first == NULL)
+			first = h;
+	}
+	return first;
 }
 
 static void
@@ -173,11 +179,12 @@ void
 event_watch_follow(struct mount *m, struct inode *i)
 {
 	const struct handle *h = wants(m, i);
+	const uint32_t mask = h == NULL ? 0 : EVERY_KIND | (h->tree ? WATCH_TREE : 0);
 
-	if ((h != NULL) == i->watched || (h != NULL && i->dead))
+	if (mask == i->watched || (h != NULL && i->dead))
 		return;
-	i->watched = h != NULL;
-	ask(m, i, h != NULL ? EVERY_KIND : 0, h != NULL ? h->user : (struct bytes){0});
+	i->watched = mask;
+	ask(m, i, mask, h != NULL ? h->user : (struct bytes){0});
 }
 
 void
@@ -195,7 +202,17 @@ event_watch_forget_all(struct mount *m)
 	struct inode *i;
 
 	RB_FOREACH(i, inode_numbers, &m->inodes)
-		i->watched = false;
+		i->watched = 0;
+}
+
+void
+event_watch_tree(struct mount *m, struct call *c)
+{
+	if (!handle_of_call(m, c))
+		return;
+	c->handle->tree = true;
+	event_watch_follow(m, c->handle->inode);
+	call_status(m, c, c->handle->dead ? ESTALE : 0);
 }
 
 /* ---- events ---- */
@@ -250,7 +267,7 @@ pend_of(struct mount *m, const struct client_watched *w)
 	if (i != NULL)
 		event_watch_pend(m, i);
 	if (i != NULL && (w->kind == EVENT_HANDLE_INVALID || w->kind == EVENT_GAP))
-		i->watched = false; /* the client has ended the watch */
+		i->watched = 0; /* the client has ended the watch */
 	if (w->node == 0 && (w->kind == EVENT_GAP || w->kind == EVENT_MASTER_FAILED_OVER))
 		pend_all(m);
 }

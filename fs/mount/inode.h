@@ -28,7 +28,7 @@ struct inode {
 	uint64_t moved_to;      /* the node that has the handles of a renamed file; 0: none */
 	pid_t maker;            /* the local process that made the node; 0: made elsewhere */
 	uint64_t opened;        /* the number by which this session is an opener; 0: it is none */
-	bool watched;           /* the client was asked to watch it */
+	uint32_t watched;       /* the mask by which the client was asked to watch it; 0: was not */
 	bool told_gone;         /* an event has told that the node is deleted */
 	bool opening;           /* by a request after a rename, not confirmed yet */
 	struct version *newest; /* the latest version in memory; NULL: none */

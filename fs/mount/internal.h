@@ -376,7 +376,7 @@ void commit_fsync(struct mount *m, struct call *c);
  * reads .cell/events, and each node whose handle was polled. An event is pending on every handle of
  * its node (POLLPRI), until that reads the contents again or is used for a lock. */
 
-/* The set of the node's handles has changed: begins or ends its watch, if that is due. */
+/* The set of the node's handles has changed: begins, ends or changes its watch, if that is due. */
 void event_watch_follow(struct mount *m, struct inode *i);
 /* Does so for all nodes: the file .cell/events is read now, or no more. */
 void event_watch_follow_all(struct mount *m);
@@ -392,6 +392,8 @@ void event_watch_seen(struct handle *h);
 void event_watch_wake(struct mount *m, struct handle *h);
 /* Answers poll(2). */
 void event_watch_poll(struct mount *m, struct call *c);
+/* Has all watched that is below the directory of the handle. */
+void event_watch_tree(struct mount *m, struct call *c);
 
 /* Locks for people: the texts of the attributes user.ls.lock* and of .cell/locks. */
 

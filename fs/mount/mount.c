@@ -199,6 +199,7 @@ static const char *const kinds[] = {
     [MOUNT_FLOCK] = "flock",
     [MOUNT_SETLK] = "setlk",
     [MOUNT_GUARD] = "guard",
+    [MOUNT_WATCH_TREE] = "watch tree",
     [MOUNT_GETLK] = "getlk",
     [MOUNT_POLL] = "poll",
 };
@@ -393,6 +394,7 @@ static const struct {
     [MOUNT_FLOCK] = {flock_call, 0},
     [MOUNT_SETLK] = {record_lock_call, 0},
     [MOUNT_GUARD] = {handle_guard, 0},
+    [MOUNT_WATCH_TREE] = {event_watch_tree, 0},
     [MOUNT_GETLK] = {record_lock_get, 0},
     [MOUNT_POLL] = {event_watch_poll, VIRTUAL_TOO},
 };

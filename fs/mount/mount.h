@@ -98,6 +98,7 @@ enum mount_event_kind {
 	MOUNT_FLOCK,       /* ino, fh, lock_mode (LOCK_NONE: unlock), wait -> STATUS */
 	MOUNT_SETLK,       /* ino, fh, lock_owner, lock_mode, wait, whole -> STATUS */
 	MOUNT_GUARD,       /* ino, fh, data: a sequencer for the handle -> STATUS */
+	MOUNT_WATCH_TREE,  /* ino, fh: events of all that is below the directory -> STATUS */
 	MOUNT_GETLK,       /* ino, fh, lock_owner, lock_mode, whole -> LOCK */
 	MOUNT_POLL,        /* ino, fh, wait: wake the kernel when there is more -> POLLED */
 	MOUNT_INTERRUPT,   /* call: the waiting call's number, fate; not answered itself */

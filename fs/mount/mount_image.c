@@ -252,6 +252,7 @@ image_handle(struct mount *m, struct image *i, struct versions_imaged *versions,
 	IMAGE(i, h->opened.rights);
 	image_array(i, h->opened.check, sizeof h->opened.check);
 	IMAGE(i, h->polled);
+	IMAGE(i, h->tree);
 	IMAGE(i, h->pending);
 	IMAGE(i, h->wakes);
 	if (image_number(i, h->stream != NULL) != 0) {

@@ -131,8 +131,10 @@ case_a_path_that_comes_and_goes() {
 	mkdir -p "$other/sub/dir"
 	echo 3 > "$other/sub/dir/f"
 	wait_until "it is there again" told_times 2 created '/sub/dir/f"'
-	echo 4 > "$other/sub/dir/f"
-	wait_until "it is watched again" told_of contents_modified '/f".*content_generation": 2}'
+	# shellcheck disable=SC2016
+	wait_until "it is watched again" sh -c '
+		echo 4 > "$1" && tail -n 1 "$2" | grep -q contents_modified' - \
+		"$other/sub/dir/f" "$work/events"
 	start_replica "$old"
 	kill $watcher
 	is "$(cat "$work/err")" ""
@@ -144,6 +146,60 @@ case_a_path_that_comes_and_goes() {
 	touch "$other/late"
 	wait $watcher
 	told_of created '/late"'
+}
+
+# All of a tree by one watch: through the death of the master, and of the session.
+case_a_tree() {
+	local other=$m2/${d##*/} old plain
+	mkdir -p "$d/a/b"
+	"$LSCTL" watch "$d" > "$work/plain" &
+	plain=$!
+	"$LSCTL" watch -r "$d" > "$work/events" &
+	watcher=$!
+	# shellcheck disable=SC2016
+	wait_until "both watch" sh -c '
+		touch "$1/a/x" "$1/x" && rm "$1/a/x" "$1/x" && grep -q a/x "$2" && [ -s "$3" ]' - \
+		"$other" "$work/events" "$work/plain"
+	grep -q '^lsfs_watched_nodes 1$' "$m/.cell/metrics"
+	echo 1 > "$other/a/b/f"
+	wait_until "a file is added" told_of child_added '"child": "a/b/f"}'
+	wait_until "and written" told_of child_modified '"child": "a/b/f"}'
+	flock "$other/a/b/f" true
+	wait_until "and locked" told_of lock_acquired '"child": "a/b/f", "lock_generation": 1}'
+	old=$(master)
+	kill_replica "$old"
+	echo 2 > "$other/a/b/f"
+	wait_until "a fail-over" told_of master_failed_over
+	mkdir "$other/a/new"
+	wait_until "a directory" told_of child_added '"child": "a/new"}'
+	echo 3 > "$other/a/new/g"
+	wait_until "a file in it" told_of child_modified '"child": "a/new/g"}'
+	start_replica "$old"
+	cell_ctl session destroy "$(session "$m")"
+	wait_until "another session" told_of expired
+	# shellcheck disable=SC2016
+	wait_until "it is watched again" sh -c 'echo 4 > "$1/a/b/last" && grep -q last "$2"' - \
+		"$other" "$work/events"
+	rm -r "$other/a"
+	wait_until "all is gone" told_of child_removed '"child": "a"}'
+	told_of child_removed '"child": "a/new/g"}'
+	wait_until "of its own child" grep -q '"child": "a"}' "$work/plain"
+	kill $watcher $plain
+	if grep '"child": "a/' "$work/plain"; then return 1; fi
+}
+
+# A command for the changes of a tree.
+case_a_tree_and_a_command() {
+	local other=$m2/${d##*/}
+	mkdir -p "$d/a/b"
+	: > "$work/seen"
+	"$LSCTL" watch -r --run "cat '$d'/a/b/* >> '$work/seen'" "$d" 2> "$work/err" &
+	watcher=$!
+	wait_until "it runs at the start" test -s "$work/err"
+	# shellcheck disable=SC2016
+	wait_until "after a change" sh -c 'echo 1 > "$1/a/b/f"; grep -q 1 "$2"' - \
+		"$other" "$work/seen"
+	kill $watcher
 }
 
 # The mount can no longer name a file that its own process has unlinked: nobody is told of it.

@@ -1,8 +1,8 @@
 /* Watches and events in words:
  *
- *   a: watch f [knows 2] | unwatch f
+ *   a: watch f [knows 2] [tree] | unwatch f
  *                           one with the client library; `knows`: that generation
- *   b: watch [heard 3] [all] [f]
+ *   b: watch [heard 3] [all] [tree] [f]
  *                           one without; all events up to that one were received */
 #include "cell/base/must.h"
 #include "tests/transcripts/cell_player.h"
@@ -62,6 +62,8 @@ watches_command(struct player *p, struct machine *m, struct script *w, bool begi
 		event.mask = EVERY_KIND;
 	if (script_take(w, "knows"))
 		event.generation = script_number(w);
+	if (script_take(w, "tree"))
+		event.mask |= WATCH_TREE;
 	machine_event(p->s, m, event);
 }
 
@@ -71,15 +73,17 @@ void
 watches_bare(struct player *p, struct bare *b, struct script *w, struct message *m)
 {
 	struct buffer packed = BUFFER(1024);
+	uint32_t tree;
 
 	*m = (struct message){.code = MSG_watch,
 	                      .watch = {.session = b->session, .epoch = b->epoch}};
 	if (script_take(w, "heard"))
 		m->watch.heard = script_number(w);
 	m->watch.all = script_take(w, "all");
+	tree = script_take(w, "tree") ? WATCH_TREE : 0;
 	for (const char *path; (path = script_word(w)) != NULL; m->watch.watches.count++)
 		wire_put_watch(&packed, &(struct watch){.node = names_find(p->s, &p->names, path),
-		                                        .mask = EVERY_KIND});
+		                                        .mask = EVERY_KIND | tree});
 	m->watch.watches.packed = buffer_take(&packed);
 }
 

@@ -1,4 +1,4 @@
-/* <lsfs.h>: a call of the lock service on an open file that POSIX does not have. */
+/* <lsfs.h>: calls of the lock service on open files that POSIX does not have. */
 #ifndef LSFS_H
 #define LSFS_H
 
@@ -32,6 +32,17 @@ lsfs_set_sequencer(int fd, const char *sequencer)
 	memset(&s, 0, sizeof s);
 	memcpy(s.text, sequencer, len);
 	return ioctl(fd, LSFS_SET_SEQUENCER, &s);
+}
+
+#define LSFS_WATCH_TREE _IO('L', 2)
+
+/* While this descriptor of a directory is open, .cell/events of its mount also tells what is
+ * added, removed, modified and locked anywhere below the directory. 0, or -1 with errno: ENOTTY:
+ * not on a mounted cell; ESTALE: the session of the open has ended. */
+static inline int
+lsfs_watch_tree(int fd)
+{
+	return ioctl(fd, LSFS_WATCH_TREE);
 }
 
 #endif
