@@ -131,9 +131,23 @@ struct replica {
 /* Empties the update, for the next step. */
 void r_update_clear(struct replica_update *u);
 /* True while this master's lease holds. */
-bool r_lease_valid(const struct replica *r);
+static inline bool
+r_lease_valid(const struct replica *r)
+{
+	return mono_before(r->now, r->paxos->lease_until);
+}
+
 /* The clocks, the lease and the refusals of growth that cell/master needs in each call. */
-struct master_clock r_clock(const struct replica *r);
+static inline struct master_clock
+r_clock(const struct replica *r)
+{
+	return (struct master_clock){
+	    .now = r->now,
+	    .wall_ns = r->wall_ns,
+	    .lease = r_lease_valid(r),
+	    .full = r->mastership.refuses_growth,
+	};
+}
 /* Takes a step of paxos, and adds its update to that of the replica. */
 void r_step_px(struct replica *r, struct px_event event);
 /* Moves the update of cell/master into that of the replica. */

@@ -9,23 +9,6 @@
 
 enum { SEND_WORK = 1024 }; /* of cell/master for a message, in addition to its bytes */
 
-bool
-r_lease_valid(const struct replica *r)
-{
-	return mono_before(r->now, r->paxos->lease_until);
-}
-
-struct master_clock
-r_clock(const struct replica *r)
-{
-	return (struct master_clock){
-	    .now = r->now,
-	    .wall_ns = r->wall_ns,
-	    .lease = r_lease_valid(r),
-	    .full = r->mastership.refuses_growth,
-	};
-}
-
 void
 r_update_clear(struct replica_update *u)
 {
