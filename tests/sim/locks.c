@@ -162,10 +162,10 @@ new_fence(struct sim *s, uint64_t index, struct item *it, struct holder *h)
 	h->now.fence = it->last_fence = *last;
 	h->now.generation = it->lock_generation;
 	h->now.at = s->now;
-	ARRAY_ROOM(it->happened, it->happened_n, it->happened_room);
-	it->happened[it->happened_n++] = (struct happening){.kind = EVENT_LOCK_ACQUIRED,
-	                                                    .generation = it->lock_generation,
-	                                                    .at = s->now};
+	model_happened(&s->model, it,
+	               &(struct happening){.kind = EVENT_LOCK_ACQUIRED,
+	                                   .generation = it->lock_generation,
+	                                   .at = s->now});
 }
 
 static struct holder *

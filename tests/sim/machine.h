@@ -78,6 +78,7 @@ struct watched {
 	int64_t conflict;  /* it was last told then that another one waits for its lock */
 	int64_t owed_from; /* another one waits since then at least, and it was not told; else 0 */
 	bool ended;
+	bool tree; /* with all that is below the root */
 };
 
 /* A process that reads .cell/events. */

@@ -1,6 +1,7 @@
 /* What a cell should do, once more and as simply as possible. It is fed with the entries of the log
  * in their order, decides each command, and knows every state that there ever was, so that a read
  * can be compared with the moment that it claims to show. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "cell/base/memory.h"
@@ -43,18 +44,61 @@ model_child(struct model *m, uint64_t parent, struct bytes name)
 	return NULL;
 }
 
+static void
+add_happening(struct happenings *to, const struct happening *h)
+{
+	ARRAY_ROOM(to->all, to->n, to->room);
+	to->all[to->n++] = *h;
+}
+
+void
+model_happened(struct model *m, struct item *it, const struct happening *h)
+{
+	struct happening in_tree = *h;
+
+	add_happening(&it->happened, h);
+	if (h->name[0] == '\0') {
+		in_tree.parent = it->parent;
+		memcpy(in_tree.name, it->name, sizeof it->name);
+	}
+	add_happening(&m->tree, &in_tree);
+}
+
+/* When an entry is done its events are seen from above: not those in a directory that is gone. */
+static void
+settle_tree(struct model *m)
+{
+	const size_t n = m->tree.n;
+
+	m->tree.n = m->tree_settled;
+	for (size_t i = m->tree_settled; i < n; i++) {
+		struct happening h = m->tree.all[i];
+		const struct item *up = model_item(m, h.parent);
+
+		for (; up != NULL && up->parent != 0 && up->died == 0;
+		     up = model_item(m, up->parent)) {
+			char path[sizeof h.name];
+
+			must((size_t)snprintf(path, sizeof path, "%s/%s", up->name, h.name) <
+			     sizeof path);
+			memcpy(h.name, path, sizeof path);
+		}
+		if (up == NULL || up->died == 0)
+			add_happening(&m->tree, &h);
+	}
+	m->tree_settled = m->tree.n;
+}
+
 void
 model_child_event(struct model *m, const struct item *it, enum watch_event_kind kind)
 {
 	struct item *parent = model_item(m, it->parent);
-	struct happening *h;
+	struct happening h = {.kind = kind, .parent = it->parent};
 
 	if (parent == NULL)
 		return; /* of the root */
-	ARRAY_ROOM(parent->happened, parent->happened_n, parent->happened_room);
-	h = &parent->happened[parent->happened_n++];
-	*h = (struct happening){.kind = kind};
-	memcpy(h->name, it->name, sizeof h->name);
+	memcpy(h.name, it->name, sizeof it->name);
+	model_happened(m, parent, &h);
 }
 
 void
@@ -369,6 +413,7 @@ model_apply(struct sim *s, uint64_t index, struct bytes payload)
 	at = cursor_of(entry.commands.packed);
 	while (wire_next_command(&at, &c))
 		command(s, index, &c);
+	settle_tree(&s->model);
 }
 
 /* ---- life ---- */
@@ -394,7 +439,7 @@ model_free_item(struct item *it)
 	free(it->acls);
 	free(it->openers);
 	free(it->holders);
-	free(it->happened);
+	free(it->happened.all);
 	free(it);
 }
 
@@ -407,6 +452,7 @@ model_free(struct model *m)
 	footprint_free(&m->changed);
 	free(m->names);
 	free(m->acl_files);
+	free(m->tree.all);
 	free(m->principals);
 	free(m->sessions);
 	free(m->digests);

@@ -26,12 +26,19 @@ struct version {
 	struct bytes contents;
 };
 
-/* What whoever watches a node is told: of a name in the directory, or of the lock. */
+/* What whoever watches a node is told: of a name in the directory, or of the lock; who watches the
+ * tree of the root, of both anywhere, by their paths. */
 struct happening {
 	enum watch_event_kind kind;
 	uint64_t generation; /* of the lock */
 	int64_t at;          /* when an acquisition was decided */
-	char name[NAME_ROOM];
+	uint64_t parent;     /* in which the name is */
+	char name[4 * NAME_ROOM];
+};
+
+struct happenings {
+	struct happening *all;
+	size_t n, room;
 };
 
 struct item {                          /* a node of the model */
@@ -70,8 +77,7 @@ struct item {                          /* a node of the model */
 	int64_t ttl_from;     /* and virtual time of that */
 	uint32_t slots;       /* of a counting lock; 0: it does not count */
 	bool slot_delayed[LIMIT_SLOTS];
-	struct happening *happened;
-	size_t happened_n, happened_room;
+	struct happenings happened;
 };
 
 struct name_change {
@@ -128,6 +134,8 @@ struct model {
 	uint64_t settled;      /* the last epoch whose barrier is known to have fallen */
 	int64_t lapsed_before; /* what was waited for then has not come back in its time */
 	uint64_t last_fence;
+	struct happenings tree; /* the first `tree_settled` of them by their paths */
+	size_t tree_settled;
 	size_t ended;             /* pieces of an ending session, in the command that is decided, */
 	struct footprint changed; /* and the nodes of which clients may see that it changed them */
 };
@@ -156,6 +164,8 @@ void model_free_item(struct item *it);
 /* Decides the command, which is permitted and declared; `want` gets the answer that is expected. */
 void model_decide(struct sim *s, uint64_t index, const struct command *c, const struct op *op,
                   struct outcome *want);
+/* Something happened to the item, and is an event of it, and of the tree of the root. */
+void model_happened(struct model *m, struct item *it, const struct happening *h);
 /* Something happened to the item, and is an event of its directory. */
 void model_child_event(struct model *m, const struct item *it, enum watch_event_kind kind);
 bool model_has_children(const struct model *m, const struct item *it);

@@ -162,14 +162,14 @@ model_transaction_declared(struct sim *s, const struct command *c, const struct 
 
 struct moment {
 	struct item *items; /* copies, which own nothing */
-	size_t items_n, names_n, changed_n;
+	size_t items_n, names_n, changed_n, tree_n;
 };
 
 static struct moment
 keep(const struct model *m)
 {
 	struct moment k = {memory_zero(m->items_n, sizeof *k.items), m->items_n, m->names_n,
-	                   m->changed.n};
+	                   m->changed.n, m->tree.n};
 
 	for (size_t i = 0; i < m->items_n; i++)
 		k.items[i] = *m->items[i];
@@ -193,8 +193,8 @@ put_back_item(struct item *it, const struct item *former)
 	it->openers_room = now.openers_room;
 	it->holders = now.holders;
 	it->holders_room = now.holders_room;
-	it->happened = now.happened;
-	it->happened_room = now.happened_room;
+	it->happened.all = now.happened.all;
+	it->happened.room = now.happened.room;
 }
 
 /* Numbers and fences that were taken stay used up. */
@@ -207,6 +207,7 @@ put_back(struct model *m, const struct moment *k)
 		put_back_item(m->items[i], &k->items[i]);
 	m->names_n = k->names_n;
 	m->changed.n = k->changed_n;
+	m->tree.n = k->tree_n;
 }
 
 static void

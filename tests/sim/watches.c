@@ -88,10 +88,11 @@ begin_one(struct sim *s, struct machine *m, uint64_t node, uint64_t generation)
 {
 	struct watched *w = find_room(m, node);
 	const size_t first = w->first + w->told;
+	const bool tree = node == NODE_ROOT && m->id % 2 == 0 && !s->rights.on && !s->swarm.mounts;
 
-	*w = (struct watched){node, generation, .known_from = s->now, .announced = true,
-	                      .first = first};
-	watch(s, m, node, generation, EVERY_KIND);
+	*w = (struct watched){node,           generation,  .known_from = s->now, .announced = true,
+	                      .first = first, .tree = tree};
+	watch(s, m, node, generation, EVERY_KIND | (tree ? WATCH_TREE : 0));
 }
 
 void
@@ -249,11 +250,21 @@ is_happening(const struct happening *h, const struct client_watched *e)
 	       bytes_equal(bytes_of(h->name), e->name);
 }
 
+static const struct happenings *
+happenings_of(struct sim *s, const struct watched *w)
+{
+	struct item *it = model_item(&s->model, w->node);
+
+	if (w->tree)
+		return &s->model.tree;
+	return it != NULL ? &it->happened : NULL;
+}
+
 /* Are those that were told since the first one as those from here on? */
 static bool
-is_repeated(const struct item *it, const struct watched *w, size_t at)
+is_repeated(const struct happenings *all, const struct watched *w, size_t at)
 {
-	const struct happening *first = it->happened + w->first, *other = it->happened + at;
+	const struct happening *first = all->all + w->first, *other = all->all + at;
 
 	for (size_t i = 0; i < w->told; i++)
 		if (first[i].kind != other[i].kind || first[i].generation != other[i].generation ||
@@ -275,12 +286,12 @@ check_owed(struct sim *s, const struct machine *m, const struct watched *w, int6
 static void
 happened(struct sim *s, struct machine *m, struct watched *w, const struct client_watched *e)
 {
-	const struct item *it = model_item(&s->model, w->node);
+	const struct happenings *all = happenings_of(s, w);
 
-	for (size_t at = w->first; it != NULL && at + w->told < it->happened_n; at++) {
-		if (!is_happening(&it->happened[at + w->told], e) || !is_repeated(it, w, at))
+	for (size_t at = w->first; all != NULL && at + w->told < all->n; at++) {
+		if (!is_happening(&all->all[at + w->told], e) || !is_repeated(all, w, at))
 			continue;
-		check_owed(s, m, w, it->happened[at + w->told].at);
+		check_owed(s, m, w, all->all[at + w->told].at);
 		if (w->told == 0)
 			w->told_from = s->now;
 		w->first = at;
@@ -414,6 +425,7 @@ static void
 check_last(struct sim *s, const struct machine *m, const struct watched *w)
 {
 	const struct item *it = model_item(&s->model, w->node);
+	const struct happenings *all = happenings_of(s, w);
 	const uint64_t now = generation_now(s, w->node);
 
 	if (!model_item_alive(it))
@@ -426,7 +438,7 @@ check_last(struct sim *s, const struct machine *m, const struct watched *w)
 		         m->id + 1, (unsigned long)w->known, trace_path(s, w->node),
 		         (unsigned long)now);
 	check_owed(s, m, w, INT64_MAX);
-	if (w->told > 0 && !is_repeated(it, w, it->happened_n - w->told))
+	if (w->told > 0 && !is_repeated(all, w, all->n - w->told))
 		sim_fail(s, "client %d was not told of the last events of %s", m->id + 1,
 		         trace_path(s, w->node));
 }
