@@ -160,7 +160,7 @@ case_a_tree() {
 	wait_until "both watch" sh -c '
 		touch "$1/a/x" "$1/x" && rm "$1/a/x" "$1/x" && grep -q a/x "$2" && [ -s "$3" ]' - \
 		"$other" "$work/events" "$work/plain"
-	grep -q '^lsfs_watched_nodes 1$' "$m/.cell/metrics"
+	wait_until "it is one watch" grep -q '^lsfs_watched_nodes 1$' "$m/.cell/metrics"
 	echo 1 > "$other/a/b/f"
 	wait_until "a file is added" told_of child_added '"child": "a/b/f"}'
 	wait_until "and written" told_of child_modified '"child": "a/b/f"}'

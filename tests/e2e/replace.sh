@@ -136,7 +136,8 @@ case_a_waiter_is_interrupted() {
 }
 
 case_events_and_poll() {
-	local reader poller
+	local reader poller tree
+	mkdir -p "$d/a/b"
 	echo 1 > "$d/f"
 	exec 8< "$d/f"
 	cat "$m/.cell/events" > "$work/events" &
@@ -152,13 +153,20 @@ case_events_and_poll() {
 	P
 	poller=$!
 	wait_until "it polls" test -e "$work/polls"
+	"$LSCTL" watch -r "$d" > "$work/tree" &
+	tree=$!
+	# shellcheck disable=SC2016
+	wait_until "the tree is watched" sh -c 'echo 1 > "$1/g" && grep -q /g "$2"' - \
+		"$m2/${d##*/}/a/b" "$work/tree"
 	pause_s 0.3
 	replace
 	echo 2 > "$m2/${d##*/}/f"
 	wait_until "the reader is told" grep -q contents_modified "$work/events"
 	exits 0 wait $poller
+	mkdir "$m2/${d##*/}/a/b/later"
+	wait_until "the tree still is" grep -q '"child": "a/b/later"}' "$work/tree"
 	[ "$(grep -c gap "$work/events")" = 0 ]
-	kill $reader
+	kill $reader $tree
 	exec 8<&-
 }
 
