@@ -131,7 +131,7 @@ cell_in_directory(const char *directory, const char *cell, char path[PATH_MAX],
 
 /* ---- the key ---- */
 
-/* A key that this user may not read, as the machine's that is root's, is nobody's default. */
+/* A key that this user may not read is no default: the machine's key is root's, say. */
 static bool
 key_there(char path[PATH_MAX], const char *directory, int directory_len, const char *name)
 {

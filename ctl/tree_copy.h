@@ -2,8 +2,8 @@
  * names of ACL files where the other cell has such a file. Ephemeral nodes are left alone on both
  * sides, and so are names in the roots that begin with `.mirror`.
  *
- * A file that is there gets new contents in one commit; one that is not is made beside the tree and
- * moved to its place: so nobody ever sees a part of it. Paths are relative to the roots; "." is the
+ * An existing file gets its new contents in one commit; a new one is made beside the tree and moved
+ * to its place: so nobody ever sees a part of it. Paths are relative to the roots; "." is the
  * root. */
 #ifndef LSFS_CTL_TREE_COPY_H
 #define LSFS_CTL_TREE_COPY_H

@@ -1,4 +1,4 @@
-/* The side of `lsfs --replace` that takes a mount over from the process that has it (handover.h).
+/* The side of `lsfs --replace` that takes over a mount from the process that has it (handover.h).
  * Every failure is one logged line, and leaves the mount with that process. */
 #ifndef LSFS_FS_TAKEOVER_H
 #define LSFS_FS_TAKEOVER_H
@@ -21,7 +21,7 @@ bool takeover_ask(struct takeover *t, const struct options *own, const char *mou
 bool takeover_begin(struct takeover *t, const char *mountpoint, const char *record);
 /* The state was read. True: the mount is this process's. */
 bool takeover_end(struct takeover *t, const char *mountpoint);
-/* Frees what was received, but the descriptors. */
+/* Frees what was received, except for the descriptors. */
 void takeover_free(struct takeover *t);
 
 #endif

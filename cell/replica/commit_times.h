@@ -17,7 +17,7 @@ struct commit_times {
 void commit_times_proposed(struct commit_times *c, uint64_t slot, mono_t now);
 /* All up to that index are applied. */
 void commit_times_applied(struct commit_times *c, uint64_t index, mono_t now);
-/* This replica is the master no more: the outcome of what it proposed is not its affair. */
+/* This replica is no longer master: what became of its proposals is not counted. */
 void commit_times_forget(struct commit_times *c);
 
 #endif

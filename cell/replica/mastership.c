@@ -15,7 +15,8 @@ r_is_master(const struct replica *r)
 	return r->paxos->open;
 }
 
-/* The master as far as known; 0: unknown, or this replica, which does not serve yet or any more. */
+/* The master as far as known; 0: unknown, or this replica, which does not serve yet or no longer
+ * serves. */
 static uint8_t
 other_master(const struct replica *r)
 {

@@ -192,8 +192,8 @@ r_status_answer(struct replica *r, uint64_t conn)
 		m.status_reply.progress = pack_progress(r, &progress);
 	}
 
-	/* A paxos without a master's messages between two followers would never notice that they do
-	 * not reach each other; their connections do. */
+	/* Followers send each other nothing, so paxos would not notice that two of them do not
+	 * reach each other; their connections do. */
 	for (int i = 0; r->times.links != NULL && i < r->times.links->n; i++, n++) {
 		const struct replica_link *l = &r->times.links->list[i];
 		const bool up = mono_is_never(l->down_since);

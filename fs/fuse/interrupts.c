@@ -4,7 +4,7 @@
 #include "fs/fuse/proc.h"
 
 enum {
-	/* At most so many looks into /proc, of about 20 us each, in a window of time. */
+	/* At most this many looks into /proc, of about 20 us each, in a window of time. */
 	LOOKS = 10,
 	LOOKS_WINDOW_MS = 10,
 	AGAIN_MS = 200,

@@ -162,7 +162,7 @@ whole_too_big(const struct handle *h)
 
 /* ---- the quota ---- */
 
-/* The committed contents become longer by so much when the buffer has this length. */
+/* By how much the committed contents grow when the buffer has this length. */
 static uint64_t
 growth(const struct handle *h, uint64_t length)
 {

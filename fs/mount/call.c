@@ -253,7 +253,7 @@ call_heard(struct mount *m, const struct client_answer *answer)
 		a.rc = RC_BAD_MESSAGE;
 	if (a.rc == RC_ACCES) {
 		refusal_note(c, &a.result.refused);
-		/* Of an acquire the call tells that waits for it. */
+		/* A refused acquire is told by the call that waits for it. */
 		if (c->answered && c->op != OP_acquire)
 			refusal_log(m, c, MOUNT_WRITE);
 	}

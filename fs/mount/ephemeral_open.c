@@ -59,8 +59,8 @@ is_open_by(struct mount *m, uint64_t number)
 }
 
 /* If the file was renamed meanwhile, the handle belongs to its new node. After an error the session
- * may be an opener all the same, by a create that found the file; it is none any more, unless
- * another handle was opened by this number, perhaps of a file that has been renamed since. */
+ * may be an opener all the same, by a create that found the file; it no longer is, unless another
+ * handle was opened by this number, perhaps of a file that has been renamed since. */
 static void
 open_heard(struct mount *m, struct call *c, const struct client_answer *a)
 {

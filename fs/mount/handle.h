@@ -127,7 +127,7 @@ void handle_open(struct mount *m, struct call *c);
 void handle_create(struct mount *m, struct call *c);
 /* Attaches a sequencer (Chubby's SetSequencer): the handle's calls work only while it is valid. */
 void handle_guard(struct mount *m, struct call *c);
-/* RELEASE: the kernel knows the handle no more; answered at once. */
+/* RELEASE: the kernel no longer knows the handle; answered at once. */
 void handle_release(struct mount *m, struct call *c);
 /* Frees the memory of the handle, and nothing else of it. */
 void handle_discard(struct mount *m, struct handle *h);

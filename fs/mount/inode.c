@@ -35,7 +35,7 @@ inode_get(struct mount *m, uint64_t ino)
 	return i;
 }
 
-/* The kernel looks up the root never, and keeps its attributes all the same. */
+/* The kernel never looks up the root, but keeps its attributes. */
 void
 inodes_begin(struct mount *m)
 {

@@ -54,11 +54,11 @@ struct inode *inode_get(struct mount *m, uint64_t ino);
 void inode_put(struct mount *m, struct inode *i);
 /* Frees the inode if it has no references. */
 void inode_prune(struct mount *m, struct inode *i);
-/* FORGET: the kernel drops so many of its references. */
+/* FORGET: the kernel drops this many of its references. */
 void inode_forget(struct mount *m, uint64_t ino, uint64_t count);
 /* Takes over the attributes, if they are newer than those known; NULL if they are invalid. */
 struct inode *inode_learn(struct mount *m, const struct attr *attr, uint64_t index);
-/* The node is gone, by a call of this mount (here) or another one; its locks are lost. */
+/* The node is gone, by a call of this mount (here) or of another; its locks are lost. */
 void inode_die(struct mount *m, struct inode *i, bool here);
 /* A name was found to lead to the inode. It keeps its name, and may be found again by the number of
  * a directory that is dead. */

@@ -160,8 +160,8 @@ void metrics_heard(struct mount *m, enum op_code op, enum rc rc);
 /* Appends the text of .cell/metrics. */
 void metrics_text(const struct mount *m, struct buffer *to);
 
-/* The log names what a call was missing that was refused for want of a right: the node's path, the
- * user, the right, and the ACL that does not give it. */
+/* The log names what was missing to a call that was refused for want of a right: the node's path,
+ * the user, the right, and the ACL that does not give it. */
 
 enum {
 	REFUSAL_INTERVAL_S = 60,
@@ -252,7 +252,7 @@ void mount_trace_heard(struct mount *m, const struct call *c, const struct clien
 /* The name of a call's kind, for people. */
 const char *mount_call_name(enum mount_event_kind kind);
 
-/* True if what was opened in this session is lost: it is not that of the mount any more. */
+/* True if what was opened in this session is lost: the mount has another session now. */
 bool mount_session_lost(const struct mount *m, uint64_t session);
 /* The name of a session's state, as .cell shows it. */
 const char *mount_session_state(enum client_state state);
@@ -378,7 +378,7 @@ void commit_fsync(struct mount *m, struct call *c);
 
 /* The set of the node's handles has changed: begins, ends or changes its watch, if that is due. */
 void event_watch_follow(struct mount *m, struct inode *i);
-/* Does so for all nodes: the file .cell/events is read now, or no more. */
+/* Does so for all nodes: somebody reads the file .cell/events now, or nobody any more. */
 void event_watch_follow_all(struct mount *m);
 /* The session has ended, and all watches with it. */
 void event_watch_forget_all(struct mount *m);

@@ -70,9 +70,9 @@ is_edited(const struct inode *i)
 	return false;
 }
 
-/* Not while writes are buffered: the process that wrote is answered another size than others. Nor
- * for a renamed file, which the kernel knows by the number of another node than the one that would
- * be invalidated. Nor where several users are let in, who have different rights. */
+/* Not while writes are buffered: the process that wrote is answered another size than the others.
+ * Nor for a renamed file: the kernel knows it by another number than the one that would be
+ * invalidated. Nor where several users may use the mount: their rights differ. */
 span_t
 kernel_cache_attributes(struct mount *m, const struct call *c)
 {

@@ -33,8 +33,7 @@ bool kernel_cache_named(const struct mount *m, const struct inode *i);
 /* A local rename: the kernel moves the name that leads to `from`, and calls by it are calls for
  * `to`. */
 void kernel_cache_moved(const struct inode *from, struct inode *to);
-/* The inode's attributes become other ones by a call of this mount: the kernel has none from now
- * on. */
+/* A call of this mount changes the inode's attributes: the kernel has none from now on. */
 void kernel_cache_drop(struct mount *m, struct inode *i);
 /* The client has dropped nodes from its cache. */
 void kernel_cache_dropped(struct mount *m, const struct mount_event *e);

@@ -32,7 +32,7 @@ struct mount_config {
 	bool commit_at_write;  /* commit=write */
 	bool quiet;            /* ignore chmod and chown */
 	mode_t umask;          /* permission bits that are not shown */
-	bool others;           /* other local users are let in */
+	bool others;           /* other local users may use the mount */
 	uint32_t listing_page; /* bytes of a listing requested at a time; 0: the maximum */
 	struct trace *trace;   /* the caller's sink of verdicts; NULL: none */
 };
@@ -50,8 +50,8 @@ bool mount_is_still(const struct mount *m);
  * that wait are no part of it. The driver makes them again at the next mount, before all others and
  * in their order: one that waits for a lock then takes over the acquire of the one before it. */
 void mount_save(const struct mount *m, struct image *to);
-/* A mount of this configuration, made of an image; NULL: it is none of a mount. `client` goes on
- * with the session of the other one. */
+/* A mount of this configuration, made of an image; NULL if it is no such image. `client` goes on
+ * with the session of the other mount. */
 struct mount *mount_load(const struct mount_config *config, const struct client *client,
                          struct image *from);
 

@@ -2,7 +2,7 @@
  *
  * Nothing is written of calls: while one is under way that the cell is to answer, no image is made.
  * The calls that wait longer, for a lock or for an event, have done nothing but to queue; the next
- * mount is called again, and each acquire is kept for that as one is whose caller was interrupted
+ * mount is called again, and each acquire is kept for that, like one whose caller was interrupted
  * (mount_lock.c). */
 #include "fs/mount/internal.h"
 

@@ -96,11 +96,11 @@ lookup_next(struct mount *m, struct call *c, uint64_t directory)
 	call_ask(m, c, &op, next_heard);
 }
 
-/* The directory is dead, and its path may lead to another one. ESTALE would make the kernel look
- * the path up, but not in the calls that make a node: mkdir(2), mknod(2), symlink(2) and link(2)
- * pass it on. So the path is looked up here, and what is at its end is the answer. Once the kernel
- * has forgotten the name of the directory, the caller works in it, or came by when it still was
- * there. */
+/* The directory is dead, and its path may lead to another directory. ESTALE would make the kernel
+ * look the path up, but not in the calls that make a node: mkdir(2), mknod(2), symlink(2) and
+ * link(2) pass it on. So the path is looked up here, and what is at its end is the answer. If the
+ * kernel has forgotten the name of the directory, the caller works in it, or came to it while it
+ * was still there. */
 static void
 lookup_anew(struct mount *m, struct call *c)
 {

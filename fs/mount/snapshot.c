@@ -18,7 +18,7 @@
 /* One version of a node's contents, whole. It never changes, so all its readers share it: handles,
  * mappings, and replies to the kernel. It is freed with the last of them. */
 
-/* `i` is the node's inode; NULL if it has none here. */
+/* `i` is the inode of the node, or NULL if there is none here. */
 static struct version *
 version_new(struct mount *m, struct inode *i, uint64_t node, uint64_t generation, struct bytes own)
 {

@@ -65,7 +65,7 @@ stale_path(struct mount *m, const struct call *c)
 	return second ? ENOENT : ESTALE;
 }
 
-/* Behind a name that is absent the walk is over, but for a call that makes it. The kernel looks up
+/* After an absent name the walk is over, except for a call that makes the name. The kernel looks up
  * such a name twice when it remembered another node. */
 static bool
 goes_on(const struct stale_walk *w, const struct mount_event *e)

@@ -183,8 +183,8 @@ virtual_text(struct mount *m, struct call *c, int64_t from)
 /* ---- the file check ---- */
 
 /* .cell/check: a process writes a sequencer into a descriptor, and reads through the same one
- * whether it is valid. The answer begins where the read begins, because a descriptor that was
- * written to stands behind what it has written. A read at offset 0 asks again. */
+ * whether it is valid. The answer begins where the read begins, because the offset of a descriptor
+ * that was written to is after what it has written. A read at offset 0 asks again. */
 
 static void
 check_heard(struct mount *m, struct call *c, const struct client_answer *a)
