@@ -49,6 +49,7 @@ record_new(struct sim *s, int machine, struct bytes encoded)
 	r->encoded = encoded;
 	must(wire_get_op(encoded, &r->op) == RC_OK);
 	r->made = s->now;
+	r->rotations = s->model.keys.rotations;
 	r->begun = history_moment(s);
 	if (r->op.code == OP_acquire) {
 		ARRAY_ROOM(h->acquires, h->acquires_n, h->acquires_room);

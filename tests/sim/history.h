@@ -48,6 +48,7 @@ struct record {
 	} want, got;
 	struct bytes contents; /* of a read; owned */
 	struct ticket ticket;
+	unsigned rotations;    /* of the cell's signing key, before it was made */
 	uint64_t queued_epoch; /* of the last master that told so */
 	int64_t queued_at;     /* and when the client heard it */
 	bool given_up;         /* a release or cancel of it was asked for */

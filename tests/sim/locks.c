@@ -99,7 +99,8 @@ was_before(const struct sim *s, const struct record *waiter, uint64_t session,
 	return waiter->queued_epoch == s->model.epoch && waiter->queued_at < asked(s, session, a);
 }
 
-/* A waiter of an earlier master has time to come to the next one and say so; once. */
+/* A waiter of an earlier master has time to come to the next one and say so; once. Its ticket does
+ * not outlast two rotations of the signing key. */
 static bool
 has_time_left(const struct sim *s, const struct record *waiter)
 {
@@ -108,6 +109,7 @@ has_time_left(const struct sim *s, const struct record *waiter)
 	return sim_leases_hold(s) && waiter->queued_epoch < s->model.epoch &&
 	       waiter->queued_at < s->model.epoch_from &&
 	       waiter->queued_at >= s->model.lapsed_before &&
+	       s->model.keys.rotations < waiter->rotations + 2 &&
 	       s->now - s->model.epoch_from < lease / 100 * 98;
 }
 
