@@ -7,6 +7,8 @@
 #include "tests/sim/sim.h"
 
 enum {
+	FITTED = 100,       /* of 1,000 cells without operators are made so that this can happen */
+	FAR_US = 15000,     /* at least, and at most twice that: the hub fetches for long */
 	SETTLE_SECONDS = 2, /* of calm before that */
 	TRY_SECONDS = 20,
 	AWAY_MS = 3000,      /* the hub, at most */
@@ -19,10 +21,16 @@ hub_draw(struct sim *s)
 	struct hub *h = &s->hub;
 
 	*h = (struct hub){.rng = rng_seeded(s->seed + 6)};
+	if (s->swarm.operators == 0 && s->liar.id == 0 && rng_chance(&h->rng, FITTED)) {
+		s->hosts_n = 5;
+		s->swarm.datagrams = s->swarm.mounts = false;
+		s->swarm.rate = 0;
+		s->swarm.latency_us = FAR_US + (int64_t)rng_below(&h->rng, FAR_US);
+	}
 	if (s->hosts_n != 5 || s->swarm.operators > 0 || s->liar.id != 0 || s->swarm.datagrams ||
 	    s->swarm.mounts)
 		return;
-	h->on = rng_chance(&h->rng, s->swarm.bulk ? 500 : 300);
+	h->on = rng_chance(&h->rng, 500);
 	if (!h->on || s->swarm.bulk)
 		return;
 	s->swarm.bulk = true;
