@@ -356,9 +356,8 @@ fault_master(struct sim *s)
 	}
 }
 
-/* Leases are renewed, sessions live, and nothing that was proposed is chosen. */
-static void
-all_stuck(struct sim *s)
+void
+faults_all_stuck(struct sim *s)
 {
 	int64_t until = s->now + sim_between(s, 50 * MS, 4 * SECOND);
 
@@ -393,7 +392,7 @@ fault_cell(struct sim *s)
 	if (fault_strikes(s, FAULT_FREEZE))
 		freeze(s);
 	if (fault_strikes(s, FAULT_ALL_STUCK))
-		all_stuck(s);
+		faults_all_stuck(s);
 	if (s->hosts_n == 1)
 		return;
 	fault_master(s);

@@ -147,6 +147,8 @@ void fault(struct sim *s, enum fault f, const char *format, ...)
 /* ---- faults.c ---- */
 
 void faults_start(struct sim *s);
+/* Leases are renewed, sessions live, and nothing that is proposed is chosen. */
+void faults_all_stuck(struct sim *s);
 /* Drawn anew whenever something begins that may have this fault. */
 bool fault_strikes(struct sim *s, enum fault f);
 

@@ -58,6 +58,11 @@ signing_keys_check_written(struct sim *s, const struct host *n, const struct sig
 		if (memcmp(secret, keys->secret[i], SIGN_SECRET) != 0)
 			sim_fail(s, "replica %d keeps a signing key that is none", n->id);
 	}
+	/* What proposes the key may take long to be chosen; keys are written all the while. */
+	if (!s->calm && s->swarm.operators > 1 && keys->n > 1 && n->disk.keys.keys.n > 0 &&
+	    memcmp(keys->secret, n->disk.keys.keys.secret, sizeof keys->secret) != 0 &&
+	    rng_chance(&s->rights.rng, 50))
+		faults_all_stuck(s);
 }
 
 static bool
