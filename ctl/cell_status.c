@@ -288,7 +288,8 @@ show_limits(const struct ctl *ctl, const char *path, const json_t *status)
 	return good && locks == NULL ? CTL_FAILED : CTL_OK;
 }
 
-/* Nothing could be learned: the cell is down all the same if its mount is dead or missing. */
+/* Nothing could be learned: the cell is down all the same if its mount is dead or missing. Where
+ * others are mounted, and none is named, a missing one says nothing. */
 static void
 look_for_mounts(json_t *findings, const struct ctl *ctl, const char *path)
 {
@@ -300,7 +301,8 @@ look_for_mounts(json_t *findings, const struct ctl *ctl, const char *path)
 		return;
 	cells = json_object();
 	n = doctor_mounts(findings, path ? canonical : NULL, cells);
-	n += doctor_fstab(findings, path ? canonical : NULL, NULL);
+	if (path || n == 0)
+		n += doctor_fstab(findings, path ? canonical : NULL, NULL);
 	if (path && n == 0 && access(path, F_OK) == 0)
 		finding_add(findings, FINDING_bare, path);
 	json_decref(cells);

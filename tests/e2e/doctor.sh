@@ -256,6 +256,10 @@ $bare/f: is locked for this machine only, where a cell should be mounted: by pro
 	exits 1 "$LSCTL" status --check --cell "$cell/dc1.conf" > "$work/out"
 	is "$(cat "$work/out")" "degraded: $bare: is in /etc/fstab and not mounted: $cell/dc1.conf"
 	exits 2 "$LSCTL" status --check "$bare" > "$work/out" 2>&1
+	mkdir "$work/second"
+	limit 20 "$LSFS" --standalone "$data" "$work/second"
+	exits 3 "$LSCTL" status --check > "$work/out" 2>&1
+	limit 10 umount "$work/second"
 	umount /etc/fstab
 	well
 }
