@@ -249,7 +249,7 @@ client_session_close(struct client *c, enum session_end cause)
 		c->session.close_end = c->keepalive.lease_end;
 	else if (c->session.state == CLIENT_NEW && c->session.id != 0)
 		c->session.close_end = mono_add(c->now, c->keepalive.lease);
-	CLIENT_TRACE(c, "session %llu ends behind its requests (%zu), within %lld ms",
+	CLIENT_TRACE(c, "session %llu ends after its requests (%zu), within %lld ms",
 	             (unsigned long long)c->session.id,
 	             client_request_in_flight(c) + client_request_queued(c),
 	             client_ms_until(c, c->session.close_end));
