@@ -94,11 +94,31 @@ put_acquire(struct sim *s, struct machine *m, struct process *proc, struct buffe
 }
 
 static void
+put_mixture(struct sim *s, struct machine *m, struct process *proc, const struct record *held,
+            struct buffer *to, uint32_t *n)
+{
+	struct rng *r = &s->cached.rng;
+
+	for (uint64_t i = rng_below(r, 3); i > 0; i--)
+		put_condition(s, to, n);
+	for (uint64_t i = rng_below(r, 3); i > 0; i--)
+		put_operation(s, to, n);
+	if (held == NULL && rng_chance(r, 300))
+		put_acquire(s, m, proc, to, n);
+	for (uint64_t i = rng_below(r, 3); i > 0; i--)
+		put_operation(s, to, n);
+	if (rng_chance(r, 500)) {
+		put(to, n, (struct step){.kind = STEP_ELSE}, "/", "", NULL);
+		for (uint64_t i = 1 + rng_below(r, 2); i > 0; i--)
+			put_operation(s, to, n);
+	}
+}
+
+static void
 ask(struct sim *s, struct machine *m, int p, const struct record *held)
 {
 	struct process *proc = &m->processes[p];
 	struct buffer steps = BUFFER(LIMIT_ENTRY);
-	struct rng *r = &s->cached.rng;
 	uint32_t n = 0;
 
 	if (held != NULL)
@@ -107,19 +127,10 @@ ask(struct sim *s, struct machine *m, int p, const struct record *held)
 		                  .guard = {held->got.node, held->got.lock_generation,
 		                            LOCK_EXCLUSIVE, held->got.fence}},
 		    "/lock0", "", NULL);
-	for (uint64_t i = rng_below(r, 3); i > 0; i--)
-		put_condition(s, &steps, &n);
-	for (uint64_t i = rng_below(r, 3); i > 0; i--)
-		put_operation(s, &steps, &n);
-	if (held == NULL && rng_chance(r, 300))
+	if (held == NULL && rng_chance(&s->cached.rng, 300)) /* and nothing that could prevent it */
 		put_acquire(s, m, proc, &steps, &n);
-	for (uint64_t i = rng_below(r, 3); i > 0; i--)
-		put_operation(s, &steps, &n);
-	if (rng_chance(r, 500)) {
-		put(&steps, &n, (struct step){.kind = STEP_ELSE}, "/", "", NULL);
-		for (uint64_t i = 1 + rng_below(r, 2); i > 0; i--)
-			put_operation(s, &steps, &n);
-	}
+	else
+		put_mixture(s, m, proc, held, &steps, &n);
 	must(!steps.failed);
 	work_ask(s, m, p,
 	         (struct op){.code = OP_transaction, .transaction = {{buffer_view(&steps), n}}});
