@@ -269,7 +269,8 @@ grant(struct master *m, struct lock_queue *q, struct waiter *w)
 	own->node = q->node;
 	own->owner = w->acquire.owner;
 	own->acquisition = w->acquire.acquisition;
-	q->granting_n += w->granting++ == 0;
+	if (w->granting++ == 0)
+		q->granting_n++;
 }
 
 /* `shares` are the grants before this one that are not applied yet. */
@@ -386,7 +387,8 @@ m_queue_granted(struct master *m, const struct own_command *own, const struct tr
 		return;
 	must(w->request == NULL); /* the await bit was proposed first */
 	if (answer->rc == RC_BUSY_LOCK) {
-		w->queue->granting_n -= --w->granting == 0;
+		if (--w->granting == 0)
+			w->queue->granting_n--;
 		return;
 	}
 	if (answer->rc == RC_OK)

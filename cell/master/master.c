@@ -133,9 +133,8 @@ has_more(struct master *m)
 		return true;
 	if (!m->barrier.stands &&
 	    (!TAILQ_EMPTY(&m->opening.parked) || !TAILQ_EMPTY(&m->ending.due) ||
-	     (m->ending.unfinished && m_end_has_more(m)) ||
-	     (m->purge.name.len > 0 && m_purge_is_due(m)) ||
-	     (!TAILQ_EMPTY(&m->expiries.due) && m_expiry_is_due(m))))
+	     (m->ending.unfinished && m_end_has_more(m)) || m_purge_is_due(m) ||
+	     m_expiry_is_due(m)))
 		return true;
 	return (has_parked(m) && m_order_next(m) != NULL) || !TAILQ_EMPTY(&m->queues.touched);
 }
@@ -165,13 +164,13 @@ m_step_end(struct master *m)
 			m_end_run(m);
 		if (m->ending.unfinished && m_end_has_more(m))
 			m_end_finish(m);
-		if (m->purge.name.len > 0 && m_purge_is_due(m))
+		if (m_purge_is_due(m))
 			m_purge_run(m);
 	}
 	if (has_parked(m))
 		m_request_run(m);
 	/* After the requests that renew a file. */
-	if (!m->barrier.stands && !TAILQ_EMPTY(&m->expiries.due) && m_expiry_is_due(m))
+	if (!m->barrier.stands && m_expiry_is_due(m))
 		m_expiry_run(m);
 	if (!TAILQ_EMPTY(&m->queues.touched))
 		m_queue_run(m);

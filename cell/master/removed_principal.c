@@ -97,7 +97,8 @@ m_purge_is_due(const struct master *m)
 {
 	const struct name_purge *p = &m->purge;
 
-	return !p->proposed && (p->pass == NULL || p->pass->list != &m->gate.blocked);
+	return p->name.len > 0 && !p->proposed &&
+	       (p->pass == NULL || p->pass->list != &m->gate.blocked);
 }
 
 void

@@ -248,15 +248,13 @@ server_turn(struct server *s)
 {
 	enum server_verdict news;
 
-	if (!TAILQ_EMPTY(&s->clients.outbox))
-		local_clients_deliver(&s->clients);
+	local_clients_deliver(&s->clients);
 	read_inbox(s);
 	take_deadlines(s);
 	/* One message has all that the frames of a turn have proposed, and has one answer. */
 	if (has_unsent(s))
 		server_step(s, (struct replica_event){.kind = REPLICA_SEND});
-	if (!TAILQ_EMPTY(&s->clients.outbox))
-		local_clients_deliver(&s->clients);
+	local_clients_deliver(&s->clients);
 
 	/* While the server is being stopped, the owner gets no other verdicts than SERVER_LEFT. */
 	news = s->news;
@@ -272,8 +270,7 @@ server_deadline(const struct server *s)
 {
 	mono_t next = mono_min(s->deadline, s->leave_by);
 
-	if (s->inbox.bytes > 0 || !TAILQ_EMPTY(&s->inbox.unfinished))
-		next = mono_min(next, inbox_deadline(&s->inbox, s->heard));
+	next = mono_min(next, inbox_deadline(&s->inbox, s->heard));
 	if (!TAILQ_EMPTY(&s->clients.outbox) || s->turn_over || s->inbox_due ||
 	    s->news != SERVER_GOES_ON || has_unsent(s) ||
 	    (!mono_is_never(s->leave_by) && server_has_left(s)))

@@ -92,6 +92,7 @@ case_one_manner_after_another() {
 		HALF=0 SESSIONS=20 MANNER=$manner nice -n 19 "$build/tests/hostile/hostile" \
 			"$cell/dc1.conf" "$work/mallory.key" 2 "$secret" "$(master)" > "$work/said"
 		say "$manner: $(cat "$work/said")"
+		[ "$(number opened)" -ge 20 ]
 		is "$(number learnt)" 0
 		is "$(epoch)" "$before"
 	done
