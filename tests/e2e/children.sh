@@ -29,13 +29,16 @@ ends() {
 	has_ended_well $!
 }
 
-# waits_for_the_cell COMMAND...: while the cell is silent, so does the program; the mount does not.
+# waits_for_the_cell COMMAND...: the cell is silent from when the program has written its file, and
+# halted, until after it goes on: the program waits in its execve; the mount does not.
 waits_for_the_cell() {
 	local program silenced
 	silenced=$(replica 1)
-	kill -STOP "$silenced"
-	"$@" &
+	HALT=yes "$@" &
 	program=$!
+	wait_until "it has written" halted $program
+	kill -STOP "$silenced"
+	kill -CONT $program
 	pause_s 0.3
 	limit 5 grep -q '^state: safe' "$m/.cell/status" || abort
 	if gone $program; then
@@ -45,6 +48,7 @@ waits_for_the_cell() {
 	kill -CONT "$silenced"
 	has_ended_well $program
 }
+halted() { grep -q '^State:.T' "/proc/$1/status"; }
 
 # each_way COMMAND...: runs it with each way to start another program, and looks at what it wrote.
 each_way() {
@@ -70,33 +74,50 @@ case_children_of_c() { each_way ends; }
 
 case_children_of_c_while_the_cell_is_silent() { each_way waits_for_the_cell; }
 
-case_children_of_python() {
-	cat > "$work/children.py" <<-'P'
-		import fcntl, os, subprocess, sys
-		path = sys.argv[1]
-		def run(i):
-		    if i == 0: os.system("true")
-		    if i == 1: subprocess.run(["true"], close_fds=False)
-		    if i == 2: subprocess.run(["true"])
-		    if i == 3: os.waitpid(os.posix_spawn("/bin/true", ["true"], os.environ), 0)
-		    if i == 4: os.popen("true").read()
-		for i in range(5):
-		    for locked in (False, True):
-		        with open(path, "w") as f:
-		            f.write("x")
-		            f.flush()
-		            if locked:
-		                fcntl.lockf(f, fcntl.LOCK_EX)
-		            run(i)
-		            f.write("y")
-		        assert open(path).read() == "xy", i
-		f = open(path, "w")
-		f.write("z")
-		f.flush()
-		os.execvp("true", ["true"])
-	P
-	ends python3 "$work/children.py" "$d/f"
-	is "$(limit 5 cat "$d/f")" z
+cat > "$work/children.py" <<- 'P'
+	import fcntl, os, signal, subprocess, sys
+	def spawn():
+	    os.waitpid(os.posix_spawn("/bin/true", ["true"], os.environ), 0)
+	ways = {
+	    "system": lambda: os.system("true"),
+	    "run_all_open": lambda: subprocess.run(["true"], close_fds=False),
+	    "run": lambda: subprocess.run(["true"]),
+	    "posix_spawn": spawn,
+	    "popen": lambda: os.popen("true").read(),
+	    "exec": lambda: os.execvp("true", ["true"]),
+	}
+	path, way, locked = sys.argv[1:]
+	f = open(path, "w")
+	f.write("x")
+	f.flush()
+	if locked == "locked":
+	    fcntl.lockf(f, fcntl.LOCK_EX)
+	if "HALT" in os.environ:
+	    os.kill(os.getpid(), signal.SIGSTOP)
+	ways[way]()
+	f.write("y")
+	f.close()
+P
+
+# each_way_of_python COMMAND...
+each_way_of_python() {
+	local way locked
+	for locked in locked free; do
+		for way in system run_all_open run posix_spawn popen; do
+			"$@" python3 "$work/children.py" "$d/f" $way $locked
+			is "$(limit 5 cat "$d/f")" xy
+		done
+		"$@" python3 "$work/children.py" "$d/f" exec $locked
+		is "$(limit 5 cat "$d/f")" x
+	done
+}
+case_children_of_python() { each_way_of_python ends; }
+case_children_of_python_while_the_cell_is_silent() { each_way_of_python waits_for_the_cell; }
+
+case_children_of_go_while_the_cell_is_silent() {
+	build_go
+	waits_for_the_cell "$work/go/program" children "$d/log"
+	is "$(limit 5 grep -c '^child [0-9]* of 10$' "$d/log")" 10
 }
 
 # traced SELECTION COMMAND...: the mount's system calls meanwhile, into $work/traced.

@@ -62,6 +62,14 @@ start() {
 	daemon=$(daemon_of "$m")
 }
 
+# program.go becomes $work/go/program.
+build_go() {
+	mkdir "$work/go"
+	cp "$(dirname "$script")/program.go" "$work/go/"
+	(cd "$work/go" && HOME=$work/go GO111MODULE=off GOCACHE=$work/go/cache \
+		limit 120 go build -o program program.go)
+}
+
 # The daemon behind a mount point: the process that was started for it.
 daemon_of() { pgrep -f -- "lsfs .*$1\$" | head -n 1; }
 

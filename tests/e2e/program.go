@@ -1,5 +1,6 @@
 // What programs in Go do: `children LOG` writes into a log that stays open, and starts children, while
-// another file is open that was written; `count FILE` adds ten to the number in it, under its lock.
+// another file is open that was written (with HALT set, once it was stopped and continued); `count
+// FILE` adds ten to the number in it, under its lock.
 package main
 
 import (
@@ -28,6 +29,9 @@ func children(path string) {
 	check(err)
 	_, err = beside.WriteString("written")
 	check(err)
+	if os.Getenv("HALT") != "" {
+		check(syscall.Kill(os.Getpid(), syscall.SIGSTOP))
+	}
 	out := log.New(f, "", 0)
 	var all sync.WaitGroup
 	for i := 1; i <= 10; i++ {

@@ -56,10 +56,7 @@ go_programs() {
 	is "$(cat "$2/count")" 40
 }
 case_go() {
-	mkdir "$work/go"
-	cp "$here/program.go" "$work/go/"
-	(cd "$work/go" && HOME=$work/go GO111MODULE=off GOCACHE=$work/go/cache \
-		limit 120 go build -o program program.go)
+	build_go
 	on_one_and_two go_programs
 }
 

@@ -1,9 +1,10 @@
 /* Starts a child, or becomes another program, while it has a written file open whose descriptor is
  * closed by execve(2): the kernel then waits for the mount with locks of the task in its hands.
  *
- *	spawner WAY FILE
+ *	[HALT=yes] spawner WAY FILE
  *
- * The file has "xy" in it then, or "xyz" where a lock is taken. */
+ * The file has "xy" in it then, or "xyz" where a lock is taken. With HALT the process stops itself
+ * when all is written, and starts the other program once it is continued. */
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -98,45 +99,37 @@ lock_and_write(void)
 	check(write(3, "z", 1) == 1, "write");
 }
 
-static void
-by_fork_of_a_holder(void)
-{
-	lock_and_write();
-	by_fork();
-}
-
-static void
-holder_becomes_another(void)
-{
-	lock_and_write();
-	becomes_another();
-}
-
 static const struct way {
 	const char *name;
 	void (*go)(void);
+	bool locked;
 } ways[] = {
-    {"posix_spawn", by_posix_spawn},
-    {"system", by_system},
-    {"fork", by_fork},
-    {"clone", by_clone},
-    {"holder", by_fork_of_a_holder},
-    {"exec", becomes_another},
-    {"exec_holder", holder_becomes_another},
+    {"posix_spawn", by_posix_spawn, false},
+    {"system", by_system, false},
+    {"fork", by_fork, false},
+    {"clone", by_clone, false},
+    {"holder", by_fork, true},
+    {"exec", becomes_another, false},
+    {"exec_holder", becomes_another, true},
 };
 
 int
 main(int argc, char **argv)
 {
+	const struct way *way = ways;
 	int fd;
 
 	check(argc == 3, "usage");
+	while (way < ways + sizeof ways / sizeof ways[0] && strcmp(way->name, argv[1]) != 0)
+		way++;
+	check(way < ways + sizeof ways / sizeof ways[0], argv[1]);
 	fd = open(argv[2], O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
 	check(fd >= 0 && dup3(fd, 3, O_CLOEXEC) >= -1 && (fd == 3 || close(fd) == 0), argv[2]);
 	check(write(3, "xy", 2) == 2, "write");
-	for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++)
-		if (strcmp(ways[i].name, argv[1]) == 0)
-			ways[i].go();
+	if (way->locked)
+		lock_and_write();
+	check(getenv("HALT") == NULL || raise(SIGSTOP) == 0, "SIGSTOP");
+	way->go();
 	check(close(3) == 0, "close");
 	return 0;
 }
