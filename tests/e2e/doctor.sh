@@ -290,6 +290,7 @@ case_a_disk_at_98_percent() {
 		> "$work/small/filler"
 	start_replica 2
 	wait_until "it is near" told "replica 2: a limit is near: disk, "
+	one_line 1 "degraded: replica 2: a limit is near: disk, " "$LSCTL" status --check "$m"
 	rm "$work/small/filler"
 	wait_until "there is room" well
 }
@@ -321,6 +322,17 @@ case_a_cell_file_of_nothing() {
 }
 
 # A replica on an emptied disk has forgotten what it promised.
+# By a principal with all rights: the ACL files that the root and acl/ name stay.
+case_all_is_deleted() {
+	echo admin > "$m/acl/gone"
+	setfattr -n user.ls.acl.write -v gone "$m"
+	rm -rf "${m:?}"/* 2> "$work/err" || :
+	grep -q "acl/everyone.*busy" "$work/err"
+	grep -q "acl/gone.*busy" "$work/err"
+	is "$(cd "$m"; echo * acl/*)" "acl acl/admin acl/everyone acl/gone"
+	well "$m"
+}
+
 case_an_emptied_disk() {
 	kill_replica 2
 	rm "$cell"/2/log.db* "$cell"/2/state.db*

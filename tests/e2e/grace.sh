@@ -95,6 +95,23 @@ case_calls_outlast_a_session() {
 	umount "$m2"
 }
 
+# What people type who look for the reason, and backup programs that pass by: none of them hangs.
+case_the_mount_point_while_the_cell_is_silent() {
+	local pids=() i
+	for i in 1 2 3; do pids+=("$(replica $i)"); done
+	mount_second lasting
+	limit 10 ls -la "$m2" > "$work/before"
+	kill -STOP "${pids[@]}"
+	wait_until "it is in jeopardy" is_in_state "$m2" jeopardy
+	limit 5 df > "$work/out"
+	limit 5 ls -la "$work" > "$work/out"
+	limit 5 find "$work" -maxdepth 1 > "$work/out"
+	limit 5 stat "$m2" > "$work/out"
+	kill -CONT "${pids[@]}"
+	wait_until "it is safe" is_in_state "$m2" safe
+	limit 10 umount "$m2"
+}
+
 case_without_a_cell_after_the_grace_period() {
 	umount "$m"
 	cell_ctl cell set grace=1s
