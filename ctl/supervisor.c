@@ -2,30 +2,26 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/timerfd.h>
 #include <sys/wait.h>
-#include <sys/xattr.h>
-#include <time.h>
 #include <unistd.h>
-#include "cell/base/limit.h"
 #include "cell/sys/clock.h"
 #include "cell/sys/log.h"
-#include "cell/sys/process.h"
 #include "ctl/command_group.h"
 #include "ctl/ctl.h"
 #include "ctl/health_check.h"
 #include "ctl/holder.h"
+#include "ctl/wait_note.h"
 
 enum {
 	EXIT_NOT_RUN = 126,
+	EXIT_NOT_FOUND = 127,
 	EXIT_BY_SIGNAL = 128,
 	RESERVE_S = 1, /* the command is killed so long before the lock can be granted to others */
 	WARNING_S = 5, /* from SIGTERM to SIGKILL */
@@ -54,102 +50,12 @@ struct supervisor {
 	bool warned;
 	struct health_check check;
 	mono_t given_up_at; /* the command gets no more time then; MONO_NEVER: it is of use */
+	bool told_to_end;   /* by a signal */
 	int command_code;
 	int result; /* the exit code, or UNDECIDED */
 };
 
-/* ---- the note for a person who waits: who holds the lock, since when ---- */
-
-/* A line of user.ls.lock_holders or user.ls.lock_waiters. */
-struct party {
-	char principal[LIMIT_PRINCIPAL + 1], host[LIMIT_HOST + 1];
-	char pid[16]; /* or "-" */
-	long long seconds;
-};
-
-static bool
-party_parse(const char *text, struct party *l)
-{
-	return sscanf(text, "%*u %64s %255s %15s %*s %lld", l->principal, l->host, l->pid,
-	              &l->seconds) == 4;
-}
-
-/* The text of an attribute; empty if it has none. */
-static char *
-attribute(const char *path, const char *name)
-{
-	char *text = calloc(1, XATTR_SIZE_MAX + 1);
-
-	if (text && getxattr(path, name, text, XATTR_SIZE_MAX) < 0)
-		text[0] = '\0';
-	return text;
-}
-
-/* The number of waiters in front of process `waiter` of this host; all others if it is not among
- * those that are shown. */
-static int
-count_ahead(char *waiters, pid_t waiter)
-{
-	char host[LIMIT_HOST + 1];
-	struct party l;
-	int n = 0;
-
-	process_host(host);
-	for (char *text; (text = strsep(&waiters, "\n"));) {
-		if (!party_parse(text, &l))
-			continue;
-		if (!strcmp(l.host, host) && atol(l.pid) == (long)waiter)
-			break;
-		n++;
-	}
-	return n;
-}
-
-static void
-print_holders(const char *path, const char *holders, int ahead)
-{
-	char since[32] = "", others[64] = "";
-	struct party first;
-	struct tm at;
-	time_t then;
-	int n = 1;
-
-	if (!party_parse(holders, &first))
-		return;
-	then = time(NULL) - (time_t)first.seconds;
-	if (localtime_r(&then, &at))
-		strftime(since, sizeof since, "%F %T", &at);
-	while ((holders = strchr(holders, '\n'))) {
-		holders++;
-		n++;
-	}
-	if (n > 1)
-		snprintf(others, sizeof others, " and by %d others", n - 1);
-	log_warn("%s: waiting: the lock is held by %s on %s (process %s) since %s (%lld s)%s; "
-	         "waiters ahead: %d",
-	         path, first.principal, first.host, first.pid, since, first.seconds, others, ahead);
-}
-
-static void
-print_wait(const char *path, pid_t waiter)
-{
-	char *state = attribute(path, "user.ls.lock");
-	char *holders = attribute(path, "user.ls.lock_holders");
-	char *waiters = attribute(path, "user.ls.lock_waiters");
-	long seconds;
-
-	if (!state || !holders || !waiters)
-		return;
-	if (sscanf(state, "delayed %ld", &seconds) == 1)
-		log_warn("%s: waiting: the session of the last holder has expired, and the "
-		         "lock-delay ends in %ld s; waiters ahead: %d",
-		         path, seconds, count_ahead(waiters, waiter));
-	else
-		print_holders(path, holders, count_ahead(waiters, waiter));
-	free(state);
-	free(holders);
-	free(waiters);
-}
+/* ---- the note for a person who waits ---- */
 
 /* In a child, which calls into the mount, and may be blocked by it. */
 static void
@@ -165,7 +71,7 @@ tell(struct supervisor *s)
 		return;
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() == parent)
-		print_wait(s->l->path, s->holder);
+		wait_note_print(s->l->path, s->holder);
 	_exit(0);
 }
 
@@ -466,6 +372,8 @@ on_signal(struct supervisor *s)
 
 	if (read(s->signals, &info, sizeof info) != sizeof info)
 		return;
+	s->told_to_end |= info.ssi_signo == SIGTERM || info.ssi_signo == SIGINT ||
+	                  info.ssi_signo == SIGHUP || info.ssi_signo == SIGQUIT;
 	if (info.ssi_signo == SIGCHLD)
 		reap(s);
 	else if (s->state == ACQUIRING)
@@ -550,8 +458,19 @@ wait_and_serve(struct supervisor *s)
 		on_signal(s);
 }
 
+/* Is the command to be started again? Not one that was told to end, or that can't be run. */
+static bool
+comes_again(const struct supervisor *s)
+{
+	if (!s->l->restarts || s->told_to_end)
+		return false;
+	return s->result == EXIT_LOST ||
+	       (s->state == ENDED && s->result != EXIT_NOT_RUN && s->result != EXIT_NOT_FOUND);
+}
+
+/* Holds the lock once; `again` becomes true when that is to be repeated. */
 static int
-hold(const struct lock_options *l, const sigset_t *before)
+hold(const struct lock_options *l, const sigset_t *before, bool *again)
 {
 	struct supervisor s = {
 	    .l = l,
@@ -567,6 +486,7 @@ hold(const struct lock_options *l, const sigset_t *before)
 	    .result = UNDECIDED,
 	};
 
+	*again = false;
 	if (!start(&s)) {
 		log_error("%s: cannot start: %s", l->path, strerror(errno));
 		return CTL_FAILED;
@@ -584,17 +504,22 @@ hold(const struct lock_options *l, const sigset_t *before)
 	close(s.timer);
 	close(s.orders);
 	close(s.reports);
+	*again = comes_again(&s);
 	return s.result;
 }
 
 int
 supervisor_run(const struct lock_options *l)
 {
+	bool again = false;
 	sigset_t before;
 	int code;
 
 	sigprocmask(SIG_BLOCK, NULL, &before);
-	while ((code = hold(l, &before)) == EXIT_LOST && l->restarts)
-		sleep(RESERVE_S); /* a session that was lost may be followed by another one */
+	do {
+		if (again)
+			sleep(RESERVE_S); /* others may want the lock, or a session has to begin */
+		code = hold(l, &before, &again);
+	} while (again);
 	return code;
 }

@@ -17,7 +17,7 @@ struct lock_options {
 	const char *delay; /* lock-delay in seconds; NULL: leave the node's as it is */
 	bool elects;       /* `value` is written into the file before the command is run */
 	const char *value; /* NULL: the host and the process id */
-	bool restarts;     /* the command, when the lock was lost and is had again */
+	bool restarts;     /* the command, when it has ended and the lock is had again */
 	bool clears;       /* the file is emptied before the lock is released */
 	int64_t every_s;   /* the command runs once in such a period; 0: each time */
 	const char *check; /* a shell command that fails when the command is of no use; or NULL */
@@ -34,7 +34,8 @@ enum {
  * status: the command's, 128 + n when signal n ended it, 127 or 126 when it could not be run;
  * EXIT_LOST when the lock was lost before its release, EXIT_CHECK when it was given up for the
  * check; the option's busy_code or CTL_FAILED when it was not acquired. An error message precedes
- * each of these but the command's own. */
+ * each of these but the command's own. With `restarts` all is done again, unless the command was
+ * not run, or was told to end by a signal. */
 int supervisor_run(const struct lock_options *l);
 
 #endif

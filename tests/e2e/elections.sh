@@ -77,6 +77,27 @@ case_a_command_that_is_started_again() {
 	wait $restarted || :
 	grep -q "the lock was lost" "$work/err"
 }
+
+# So that one host after the other has its turn.
+case_a_command_that_ends_is_started_again() {
+	local one two
+	: > "$work/starts"
+	"$LSCTL" elect --restart "$d/primary" one -- \
+		sh -c 'echo one >> "$1"; exit 3' sh "$work/starts" &
+	one=$!
+	"$LSCTL" elect --restart "$m2/${d##*/}/primary" two -- \
+		sh -c 'echo two >> "$1"' sh "$work/starts" &
+	two=$!
+	wait_until "each has run twice" have_had_turns
+	kill $one $two
+	wait $one || :
+	wait $two || :
+	exits 127 elect --restart "$d/primary" -- /no/such/program 2> "$work/err"
+}
+have_had_turns() {
+	[ "$(grep -c one "$work/starts")" -ge 2 ] && [ "$(grep -c two "$work/starts")" -ge 2 ]
+}
+
 has_started() { [ "$(wc -l < "$work/starts")" = "$1" ]; }
 
 case_down() { down; }
