@@ -23,8 +23,6 @@
 #include "ctl/ctl.h"
 
 enum {
-	RETRY_FIRST_MS = 10,
-	RETRY_LONGEST_MS = 200,
 	ASK_EVERY_MS = 200, /* interval at which the mount is asked whether the session lives */
 	EXIT_NOT_RUN = 126,
 	EXIT_NOT_FOUND = 127,
@@ -35,8 +33,8 @@ struct holder {
 	int orders, reports;
 	const sigset_t *before;
 	int fd;
-	bool directory; /* also locked by attribute: flock on it excludes this machine's only */
-	short stirred;  /* poll(2) has told so of the node */
+	bool directory;
+	short stirred; /* poll(2) has told so of the node */
 	uint64_t session;
 	bool lasting; /* it never expires */
 	mono_t asked; /* when the mount was last asked and answered */
@@ -187,8 +185,15 @@ start_alarm(double seconds)
 	setitimer(ITIMER_REAL, &timer, NULL);
 }
 
+/* flock on a directory would exclude this machine's processes only. */
 static int
-acquire_by_flock(const struct holder *h)
+lock_node(const struct holder *h, int how)
+{
+	return h->directory ? lsfs_lock(h->fd, how) : flock(h->fd, how);
+}
+
+static int
+acquire_lock(const struct holder *h)
 {
 	const struct lock_options *l = h->l;
 	int how = (l->shared ? LOCK_SH : LOCK_EX) | (l->wait_s == 0 ? LOCK_NB : 0);
@@ -196,36 +201,12 @@ acquire_by_flock(const struct holder *h)
 
 	if (l->wait_s > 0)
 		start_alarm(l->wait_s);
-	error = flock(h->fd, how) < 0 ? errno : 0;
+	error = lock_node(h, how) < 0 ? errno : 0;
 	if (l->wait_s > 0) {
 		setitimer(ITIMER_REAL, &(struct itimerval){0}, NULL);
 		signal(SIGALRM, SIG_DFL);
 	}
 	return error == EINTR && l->wait_s > 0 ? EAGAIN : error;
-}
-
-/* Locks a directory by its attribute. That lock belongs to the local user, so the flock taken
- * before excludes this user's other commands, and this one all others. The attribute offers
- * TryAcquire only, so it is repeated after pauses of growing length. */
-static int
-acquire_by_attribute(const struct holder *h)
-{
-	const struct lock_options *l = h->l;
-	const char *mode = l->shared ? "shared" : "exclusive";
-	mono_t deadline = l->wait_s < 0
-	                      ? MONO_NEVER
-	                      : mono_add(clock_now(), (span_t){(int64_t)(l->wait_s * 1e9)});
-	int pause_ms = RETRY_FIRST_MS;
-
-	while (fsetxattr(h->fd, "user.ls.lock", mode, strlen(mode), 0) < 0) {
-		if (errno != EBUSY)
-			return errno;
-		if (mono_reached(clock_now(), deadline))
-			return EAGAIN;
-		usleep((useconds_t)pause_ms * 1000);
-		pause_ms = pause_ms * 2 < RETRY_LONGEST_MS ? pause_ms * 2 : RETRY_LONGEST_MS;
-	}
-	return 0;
 }
 
 static void
@@ -277,9 +258,7 @@ acquire(struct holder *h)
 	if (h->l->slots > 0)
 		set_slots(h);
 	h->delay = read_delay(h);
-	error = acquire_by_flock(h);
-	if (error == 0 && h->directory)
-		error = acquire_by_attribute(h);
+	error = acquire_lock(h);
 	if (error != 0 && error != EAGAIN) {
 		log_error("%s: cannot lock: %s", h->l->path, strerror(error));
 		fail(h, CTL_FAILED);
@@ -453,9 +432,8 @@ order(struct holder *h)
 static void
 release(struct holder *h)
 {
-	bool released = !h->directory || fremovexattr(h->fd, "user.ls.lock") == 0;
+	const bool released = lock_node(h, LOCK_UN) == 0;
 
-	released = flock(h->fd, LOCK_UN) == 0 && released;
 	if (check_session(h))
 		report(h, (struct report){.kind = released ? HOLDER_RELEASED : HOLDER_DELETED});
 }

@@ -13,7 +13,8 @@ struct lsfs_sequencer {
 
 #define LSFS_SET_SEQUENCER _IOW('L', 1, struct lsfs_sequencer)
 
-/* Attaches a sequencer to an open file on a mounted cell, instead of an earlier one. From then on
+/* Attaches a sequencer to an open file on a mounted cell, instead of an earlier one; NULL detaches
+ * that, and asks the cell nothing. From then on
  * every read, write and commit through this open file, which asks the cell, is done only while the
  * acquisition of the lock that the sequencer names is held, and fails with ESTALE after that. The
  * lock may be that of any file, and be held by any process of any machine. 0, or -1 with errno:
@@ -23,14 +24,15 @@ static inline int
 lsfs_set_sequencer(int fd, const char *sequencer)
 {
 	struct lsfs_sequencer s;
-	const size_t len = strlen(sequencer);
+	const size_t len = sequencer == NULL ? 0 : strlen(sequencer);
 
 	if (len >= sizeof s.text) {
 		errno = EINVAL;
 		return -1;
 	}
 	memset(&s, 0, sizeof s);
-	memcpy(s.text, sequencer, len);
+	if (len > 0)
+		memcpy(s.text, sequencer, len);
 	return ioctl(fd, LSFS_SET_SEQUENCER, &s);
 }
 
@@ -43,6 +45,30 @@ static inline int
 lsfs_watch_tree(int fd)
 {
 	return ioctl(fd, LSFS_WATCH_TREE);
+}
+
+#define LSFS_LOCK _IOW('L', 3, int)
+
+/* flock(2), for directories, whose flock(2) would exclude only this machine: `how` is LOCK_SH,
+ * LOCK_EX or LOCK_UN of <sys/file.h>, with LOCK_NB or without. The lock belongs to the open file
+ * description, and ends with its last close. 0, or -1 with errno: as flock(2); EACCES: without the
+ * right to write; ESTALE: the directory was removed, or the session of the open has ended; ENOTTY:
+ * not on a mounted cell. */
+static inline int
+lsfs_lock(int fd, int how)
+{
+	return ioctl(fd, LSFS_LOCK, &how);
+}
+
+#define LSFS_POISON _IO('L', 4)
+
+/* Makes all calls through the open file description fail with ESTALE, those of other threads and
+ * processes that wait for a lock, too, and drops what was written and is not committed. Only close
+ * is left, which gives back the lock. 0, or -1 with errno: ENOTTY: not on a mounted cell. */
+static inline int
+lsfs_poison(int fd)
+{
+	return ioctl(fd, LSFS_POISON);
 }
 
 #endif

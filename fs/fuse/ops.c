@@ -7,8 +7,7 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 #include "cell/base/limit.h"
-#include "cell/sys/lsfs_ioctl.h"
-#include "fs/fuse/device.h"
+#include "fs/fuse/ops.h"
 #include "fs/fuse/poll_handle.h"
 #include "fs/fuse/proc.h"
 
@@ -18,8 +17,7 @@ ops_device(fuse_req_t req)
 	return fuse_req_userdata(req);
 }
 
-/* Parks the request, with the caller's ids, and passes the event to the engine. */
-static void
+void
 ops_call(fuse_req_t req, struct mount_event *event)
 {
 	struct device *d = ops_device(req);
@@ -44,8 +42,6 @@ ops_call(fuse_req_t req, struct mount_event *event)
 }
 
 /* ---- open files and directories ---- */
-
-static_assert(sizeof(struct lsfs_sequencer) > LIMIT_SEQUENCER, "it holds every sequencer");
 
 /* Valid replies: OPENED, STATUS with an error. */
 static void
@@ -192,36 +188,6 @@ op_copy_file_range(fuse_req_t req, fuse_ino_t from, off_t from_offset,
 	(void)size;
 	(void)flags;
 	fuse_reply_err(req, EINVAL);
-}
-
-/* Tools try ioctls of other filesystems, and expect an error for an unknown one. Valid replies:
- * STATUS. */
-static void
-op_ioctl(fuse_req_t req, fuse_ino_t ino, unsigned command, void *arg, struct fuse_file_info *file,
-         unsigned flags, const void *in, size_t in_size, size_t out_size)
-{
-	const struct lsfs_sequencer *sequencer = in;
-
-	(void)arg;
-	(void)flags;
-	(void)out_size;
-	if (command == LSFS_WATCH_TREE) {
-		ops_call(req, &(struct mount_event){.kind = MOUNT_WATCH_TREE,
-		                                    .ino = ino,
-		                                    .fh = file->fh});
-		return;
-	}
-	if (command != LSFS_SET_SEQUENCER || in_size != sizeof *sequencer) {
-		fuse_reply_err(req, ENOTTY);
-		return;
-	}
-	ops_call(req, &(struct mount_event){
-	                  .kind = MOUNT_GUARD,
-	                  .ino = ino,
-	                  .fh = file->fh,
-	                  .data = {(const uint8_t *)sequencer->text,
-	                           strnlen(sequencer->text, sizeof sequencer->text)},
-	              });
 }
 
 /* ---- names and attributes ---- */
@@ -413,19 +379,12 @@ op_statfs(fuse_req_t req, fuse_ino_t ino)
 
 /* flock, fcntl and open-file-description (OFD) locks; requests of the last two are identical. */
 
-/* Valid replies: STATUS. */
-static void
-op_flock(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *file, int how)
+void
+ops_flock(fuse_req_t req, struct mount_event event, int how)
 {
-	struct mount_event event = {
-	    .kind = MOUNT_FLOCK,
-	    .ino = ino,
-	    .fh = file->fh,
-	    .lock_owner = file->lock_owner,
-	    .wait = !(how & LOCK_NB),
-	    .whole = true,
-	};
-
+	event.kind = MOUNT_FLOCK;
+	event.wait = !(how & LOCK_NB);
+	event.whole = true;
 	switch (how & ~LOCK_NB) {
 	case LOCK_SH:
 		event.lock_mode = LOCK_SHARED;
@@ -441,6 +400,15 @@ op_flock(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *file, int how)
 		return;
 	}
 	ops_call(req, &event);
+}
+
+/* Valid replies: STATUS. */
+static void
+op_flock(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *file, int how)
+{
+	ops_flock(req,
+	          (struct mount_event){.ino = ino, .fh = file->fh, .lock_owner = file->lock_owner},
+	          how);
 }
 
 static enum lock_mode
@@ -582,7 +550,7 @@ const struct fuse_lowlevel_ops ops_table = {
     .fsyncdir = op_fsyncdir,
     .fallocate = op_fallocate,
     .copy_file_range = op_copy_file_range,
-    .ioctl = op_ioctl,
+    .ioctl = ops_ioctl,
     .poll = op_poll,
     .flock = op_flock,
     .setlk = op_setlk,

@@ -53,6 +53,7 @@ reply_park(struct replies *r, fuse_req_t req, struct mount_event *event)
 	p->req = req;
 	p->call = event->call = ++r->last_call;
 	p->kind = event->kind;
+	p->by_ioctl = event->by_ioctl;
 	p->ino = event->ino;
 	p->size = event->size;
 	p->offset = event->offset;
@@ -278,7 +279,7 @@ send_good(const struct replies *r, const struct parked *p, const struct mount_re
 
 	switch (m->kind) {
 	case MOUNT_STATUS:
-		if (p->kind == MOUNT_GUARD || p->kind == MOUNT_WATCH_TREE)
+		if (p->by_ioctl)
 			fuse_reply_ioctl(p->req, 0, NULL, 0);
 		else
 			fuse_reply_err(p->req, 0);

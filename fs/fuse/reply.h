@@ -21,6 +21,7 @@ struct parked {
 	struct bytes
 	    request; /* as the kernel sent it, if it may wait for a lock or an event; owned */
 	enum mount_event_kind kind;
+	bool by_ioctl;
 	uint64_t ino;
 	size_t size; /* bytes of the caller's buffer, for requests that have one */
 	int64_t offset;

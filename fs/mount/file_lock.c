@@ -4,8 +4,9 @@
 
 /* ---- flock(2) ---- */
 
-/* The owner is the open file description, which is the handle. The lock owner in the kernel's
- * request is not used: it is derived from an address, which is soon used again for another file. */
+/* Of a directory it is an ioctl. The owner is the open file description, which is the handle. The
+ * lock owner in the kernel's request is not used: it is derived from an address, which is soon used
+ * again for another file. */
 
 static struct mount_lock *
 flock_of(const struct handle *h)
@@ -88,8 +89,6 @@ flock_call(struct mount *m, struct call *c)
 	h = c->handle;
 	c->mode = c->event.lock_mode;
 	error = c->mode == LOCK_NONE ? unlock_refused(h) : flock_refused(h);
-	if (h->kind != HANDLE_FILE)
-		error = EISDIR;
 	if (error)
 		call_status(m, c, error);
 	else
@@ -191,7 +190,7 @@ record_lock_released(struct mount *m, struct handle *h)
 		if (l->kind != LOCK_RECORD)
 			continue;
 		if (asked_through(l, h->fh))
-			lock_withdraw(m, l);
+			lock_withdraw(m, l, EBADF);
 		if (!taken_through(l, h->fh))
 			continue;
 		kept = 0;
@@ -202,6 +201,17 @@ record_lock_released(struct mount *m, struct handle *h)
 		if (kept == 0)
 			lock_drop(m, l);
 	}
+}
+
+/* The close gives back the locks that are held. */
+void
+file_lock_poisoned(struct mount *m, struct handle *h)
+{
+	struct mount_lock *l, *more;
+
+	TAILQ_FOREACH_SAFE(l, &h->inode->locks, of_inode, more)
+		if (l == flock_of(h) || (l->kind == LOCK_RECORD && asked_through(l, h->fh)))
+			lock_withdraw(m, l, ESTALE);
 }
 
 /* ---- F_SETLK, F_SETLKW ---- */

@@ -296,16 +296,34 @@ guard_entered(struct mount *m, struct call *c)
 	struct op op = {.code = OP_check_sequencer};
 
 	op.check_sequencer.sequencer = c->event.data;
-	call_ask(m, c, &op, guard_heard);
+	if (c->event.data.len == 0) {
+		c->handle->guard = (struct guard){0};
+		call_status(m, c, 0);
+	} else {
+		call_ask(m, c, &op, guard_heard);
+	}
 }
 
 void
 handle_guard(struct mount *m, struct call *c)
 {
-	if (c->event.data.len == 0 || c->event.data.len > LIMIT_SEQUENCER)
+	if (c->event.data.len > LIMIT_SEQUENCER)
 		call_status(m, c, EINVAL);
 	else if (handle_of_call(m, c))
 		handle_enter(m, c, guard_entered);
+}
+
+/* ---- poison ---- */
+
+/* A request that was sent to the cell takes its answer, but that of a lock is given up. */
+void
+handle_poison(struct mount *m, struct call *c)
+{
+	if (!handle_of_call(m, c))
+		return;
+	handle_die(m, c->handle);
+	file_lock_poisoned(m, c->handle);
+	call_status(m, c, 0);
 }
 
 /* ---- open and create ---- */

@@ -114,8 +114,8 @@ void handle_leave(struct mount *m, struct call *c);
 struct handle *handle_after(struct inode *i, uint64_t after);
 /* Runs the calls whose turn has come. */
 void handle_run_ready(struct mount *m);
-/* Makes the handle invalid for ever and discards its buffer: the session has ended, or the file was
- * renamed while the handle held or awaited a lock on it. */
+/* Makes the handle invalid for ever and discards its buffer: the session has ended, the handle was
+ * poisoned, or the file was renamed while the handle held or awaited a lock on it. */
 void handle_die(struct mount *m, struct handle *h);
 /* Opened for writing. */
 bool handle_writable(const struct handle *h);
@@ -127,6 +127,8 @@ void handle_open(struct mount *m, struct call *c);
 void handle_create(struct mount *m, struct call *c);
 /* Attaches a sequencer (Chubby's SetSequencer): the handle's calls work only while it is valid. */
 void handle_guard(struct mount *m, struct call *c);
+/* POISON (Chubby's): the handle is dead, and nobody waits for a lock through it any more. */
+void handle_poison(struct mount *m, struct call *c);
 /* RELEASE: the kernel no longer knows the handle; answered at once. */
 void handle_release(struct mount *m, struct call *c);
 /* Frees the memory of the handle, and nothing else of it. */

@@ -97,7 +97,8 @@ enum mount_event_kind {
 	MOUNT_REMOVEXATTR, /* ino, name -> STATUS */
 	MOUNT_FLOCK,       /* ino, fh, lock_mode (LOCK_NONE: unlock), wait -> STATUS */
 	MOUNT_SETLK,       /* ino, fh, lock_owner, lock_mode, wait, whole -> STATUS */
-	MOUNT_GUARD,       /* ino, fh, data: a sequencer for the handle -> STATUS */
+	MOUNT_GUARD,       /* ino, fh, data: a sequencer for the handle; empty: none -> STATUS */
+	MOUNT_POISON,      /* ino, fh: the handle is dead from now on -> STATUS */
 	MOUNT_WATCH_TREE,  /* ino, fh: events of all that is below the directory -> STATUS */
 	MOUNT_GETLK,       /* ino, fh, lock_owner, lock_mode, whole -> LOCK */
 	MOUNT_POLL,        /* ino, fh, wait: wake the kernel when there is more -> POLLED */
@@ -154,6 +155,7 @@ struct mount_event {
 	gid_t set_gid;
 	enum lock_mode lock_mode;
 	bool wait, whole; /* whole: l_start 0, l_len 0 */
+	bool by_ioctl;    /* for the driver: the kernel expects an answer of that form */
 	bool for_page;    /* READ: to fill the page cache, for a mapping or sendfile(2) */
 	enum mount_fate fate;
 	bool has_other; /* the caller has another descriptor for writing into this file */

@@ -456,20 +456,6 @@ lock_unlock(struct mount *m, struct call *c)
 	}
 }
 
-void
-lock_withdraw(struct mount *m, struct mount_lock *l)
-{
-	struct call *c = l->caller;
-
-	l->refs++;
-	l->caller = NULL;
-	if (c)
-		call_status(m, c, EBADF);
-	if (l->ask == ASK_SENT || l->ask == ASK_QUEUED)
-		lock_give_back(m, l);
-	lock_put(m, l);
-}
-
 /* Answers all waiting calls: the lock can't be acquired through their handle any more. */
 static void
 empty_queue(struct mount *m, struct mount_lock *l, int error)
@@ -484,14 +470,28 @@ empty_queue(struct mount *m, struct mount_lock *l, int error)
 }
 
 void
+lock_withdraw(struct mount *m, struct mount_lock *l, int error)
+{
+	struct call *c = l->caller;
+
+	l->refs++;
+	if (l->kind == LOCK_FLOCK)
+		empty_queue(m, l, error);
+	l->caller = NULL;
+	if (c)
+		call_status(m, c, error);
+	if (l->ask == ASK_SENT || l->ask == ASK_QUEUED)
+		lock_give_back(m, l);
+	lock_put(m, l);
+}
+
+void
 lock_drop(struct mount *m, struct mount_lock *l)
 {
 	struct call *c;
 
 	l->refs++;
-	if (l->kind == LOCK_FLOCK)
-		empty_queue(m, l, EBADF);
-	lock_withdraw(m, l);
+	lock_withdraw(m, l, EBADF);
 	if (l->mode != LOCK_NONE) {
 		c = call_behind(m, l->inode, NULL);
 		lock_refer(c, l);

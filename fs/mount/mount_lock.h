@@ -56,8 +56,9 @@ bool lock_active(const struct mount_lock *l);
 void lock_acquire(struct mount *m, struct call *c);
 /* Releases what is held. The call is answered with the error of the release, else with c->error. */
 void lock_unlock(struct mount *m, struct call *c);
-/* Cancels the request of this lock; a call that waits for it is answered EBADF. */
-void lock_withdraw(struct mount *m, struct mount_lock *l);
+/* Cancels the request of this lock; calls that wait for it through the same handle are answered
+ * with the error. */
+void lock_withdraw(struct mount *m, struct mount_lock *l, int error);
 /* Releases the lock and cancels its request, in the background. */
 void lock_drop(struct mount *m, struct mount_lock *l);
 /* The lock was lost with its node or session: waiting calls are answered ESTALE. */
@@ -77,6 +78,8 @@ void flock_call(struct mount *m, struct call *c);
 void flock_flushed(struct mount *m, struct handle *h);
 /* The handle is released: its lock is dropped. */
 void flock_released(struct mount *m, struct handle *h);
+/* The handle was poisoned: nobody waits for a lock through it. */
+void file_lock_poisoned(struct mount *m, struct handle *h);
 /* SETLK. */
 void record_lock_call(struct mount *m, struct call *c);
 /* GETLK. */

@@ -73,7 +73,6 @@ case_guard() {
 	is "$(attach 8 "$old")" ""
 	is "$(attach 7 nonsense)" EINVAL
 	is "$(attach 7 "${old/:exclusive:/:shared:}")" EINVAL
-	is "$(attach 7 "")" EINVAL
 	is "$(attach 0 "$old" < /dev/null)" ENOTTY
 	is "$(cat <&8)" 1
 	python3 - <<-'P'
@@ -103,6 +102,11 @@ case_guard() {
 	is "$(attach 7 "$new")" ""
 	python3 -c 'import os; os.pwrite(7, b"4\n", 0); os.fsync(7)'
 	is "$(cat "$d/data")" 4
+	flock -u 9
+	is "$(attach 7 "$new")" ESTALE
+	is "$(attach 7 "")" "" # detaches
+	python3 -c 'import os; os.pwrite(7, b"5\n", 0); os.fsync(7)'
+	is "$(cat "$d/data")" 5
 	exec 7>&- 8>&- 9>&-
 }
 

@@ -314,6 +314,7 @@ trace_call(struct sim *s, const struct machine *m, int p, const struct mount_eve
 	    [MOUNT_FLOCK] = "flocks",
 	    [MOUNT_SETLK] = "fcntl-locks",
 	    [MOUNT_GUARD] = "attaches a sequencer to",
+	    [MOUNT_POISON] = "poisons",
 	    [MOUNT_WATCH_TREE] = "watches the tree of",
 	    [MOUNT_GETLK] = "asks for the fcntl lock of",
 	    [MOUNT_SETXATTR] = "sets an attribute of",

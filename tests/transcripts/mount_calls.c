@@ -197,7 +197,7 @@ handle_call(struct player *p, struct mount_event e)
 	if (e.kind == MOUNT_FLOCK || e.kind == MOUNT_SETLK || e.kind == MOUNT_GETLK)
 		e.lock_mode = call_mode(p, script_needed(p->s));
 	e.wait = e.kind == MOUNT_FLOCK ? !call_option(p, "nonblock") : call_option(p, "wait");
-	if (e.kind == MOUNT_WRITE)
+	if (e.kind == MOUNT_WRITE || e.kind == MOUNT_GUARD)
 		e.data = call_text(p);
 	e.flags = flags ? call_flags(p, flags) : d->flags;
 	start(p, e);
@@ -426,6 +426,8 @@ static const struct call {
     {"flock", handle_call, MOUNT_FLOCK, 0, "DESCRIPTOR shared|exclusive|unlock [nonblock=yes]"},
     {"setlk", handle_call, MOUNT_SETLK, 0, "DESCRIPTOR MODE [wait=yes] [part=yes] [owner=N]"},
     {"getlk", handle_call, MOUNT_GETLK, 0, "DESCRIPTOR MODE [part=yes]"},
+    {"attach", handle_call, MOUNT_GUARD, 0, "DESCRIPTOR SEQUENCER"},
+    {"poison", handle_call, MOUNT_POISON, 0, "DESCRIPTOR"},
     {"poll", handle_call, MOUNT_POLL, 0, "DESCRIPTOR [wait=yes]"},
     {"stat", inode_call, MOUNT_GETATTR, 0, "INODE"},
     {"seek", seek_call, MOUNT_GETATTR, 0, "DESCRIPTOR: to the end"},
