@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/statvfs.h>
 #include <sys/time.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 #include "cell/sys/log.h"
 #include "cell/sys/mountinfo.h"
@@ -270,6 +271,41 @@ cell_status_print(json_t *all)
 
 enum { CHECK_GOOD, CHECK_DEGRADED, CHECK_DOWN, CHECK_UNKNOWN = CTL_UNKNOWN };
 
+static uint64_t
+number_at(const char *path, const char *attribute)
+{
+	char value[24] = "";
+	const ssize_t n = getxattr(path, attribute, value, sizeof value - 1);
+
+	return n < 0 ? 0 : strtoull(value, NULL, 10);
+}
+
+/* The budgets of the directories from the path up to the root of its mount. */
+static void
+add_budgets(json_t *all, const char *path, const char *mountpoint)
+{
+	const size_t root = strlen(mountpoint);
+	char at[PATH_MAX];
+
+	if (mountinfo_canonical(path, at) < 0)
+		return;
+	for (;;) {
+		const char *of = strlen(at) > root ? at + root : "/";
+		const uint64_t nodes = number_at(at, "user.ls.quota.nodes");
+		const uint64_t bytes = number_at(at, "user.ls.quota.bytes");
+
+		if (nodes > 0)
+			limits_add(all, "quota_nodes", of, "count",
+			           number_at(at, "user.ls.usage.nodes"), nodes);
+		if (bytes > 0)
+			limits_add(all, "quota_bytes", of, "bytes",
+			           number_at(at, "user.ls.usage.bytes"), bytes);
+		if (strlen(at) <= root)
+			return;
+		*strrchr(at, '/') = '\0';
+	}
+}
+
 /* The locks are not asked for without a master, because that would wait for one. */
 static int
 show_limits(const struct ctl *ctl, const char *path, const json_t *status)
@@ -277,7 +313,10 @@ show_limits(const struct ctl *ctl, const char *path, const json_t *status)
 	json_t *all = json_object_get(status, "limits");
 	const bool good = cell_status_is_good(status);
 	json_t *locks = good ? lock_list(ctl, path) : NULL;
+	const json_t *mountpoint = json_object_get(status, "mountpoint");
 
+	if (good && path != NULL && mountpoint != NULL)
+		add_budgets(all, path, json_string_value(mountpoint));
 	if (locks != NULL)
 		limits_add_locks(all, locks);
 	if (ctl->json)

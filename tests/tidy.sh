@@ -299,6 +299,7 @@ check_writers() {
 		cell/replica members member_list.c
 		cell/replica settings replica_settings.c
 		cell/tree commands apply.c
+		cell/tree counts quota.c
 		cell/tree delays lock_delay.c
 		cell/tree dirty dirty_rows.c load.c
 		cell/tree epochs epoch.c load.c

@@ -38,7 +38,8 @@
 	X(BAD_MESSAGE, 37, EPROTO, "malformed message")                                       \
 	X(CORRUPT, 38, EIO, "stored data is damaged")                                         \
 	X(FULL, 39, ENOSPC, "a limit of the cell is reached")                                 \
-	X(AGAIN, 40, EAGAIN, "the command would change more than it declares")
+	X(AGAIN, 40, EAGAIN, "the command would change more than it declares")                \
+	X(DQUOT, 41, EDQUOT, "the budget of a directory above is used up")
 
 enum rc {
 #define X(name, number, error, text) RC_##name = number,

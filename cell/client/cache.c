@@ -304,6 +304,7 @@ cache_own(const struct cache *c, const struct op *op, uint64_t node, uint64_t no
 	case OP_set_lock_delay:
 	case OP_set_lock_slots:
 	case OP_set_ttl:
+	case OP_set_quota:
 	case OP_make_ephemeral:
 	case OP_close_ephemeral:
 		all[0] = node;

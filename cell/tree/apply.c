@@ -27,6 +27,8 @@ apply_operation(struct execution *x, const struct op *op, struct result *r)
 		return apply_set_lock_delay(x, &op->set_lock_delay, &r->attr);
 	case OP_set_ttl:
 		return apply_set_ttl(x, &op->set_ttl, &r->attr);
+	case OP_set_quota:
+		return apply_set_quota(x, &op->set_quota, &r->attr);
 	case OP_make_ephemeral:
 		return apply_make_ephemeral(x, &op->make_ephemeral, &r->attr);
 	case OP_open_ephemeral:

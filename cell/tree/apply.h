@@ -98,6 +98,8 @@ enum rc apply_set_lock_delay(struct execution *x, const struct op_set_lock_delay
                              struct result_attr *r);
 /* Gives a file a time to live. */
 enum rc apply_set_ttl(struct execution *x, const struct op_set_ttl *o, struct result_attr *r);
+/* Sets the budget of a directory. */
+enum rc apply_set_quota(struct execution *x, const struct op_set_quota *o, struct result_attr *r);
 /* Deletes a file whose time to live is over. */
 enum rc apply_expire(struct execution *x, const struct op_expire *o);
 /* Ends a lock-delay that stands. */

@@ -79,18 +79,36 @@ check_place(const struct tree *t, const struct node *n)
 }
 
 static const char *
+check_below(const struct node *n)
+{
+	uint64_t nodes_n = 0, bytes = 0;
+	struct node *child;
+
+	RB_FOREACH(child, children, (struct children *)&n->children) {
+		nodes_n += 1 + child->below[QUOTA_NODES];
+		bytes += QUOTA_NODE_BYTES + child->contents.len + child->below[QUOTA_BYTES];
+	}
+	HOLDS(nodes_n == n->below[QUOTA_NODES] && bytes == n->below[QUOTA_BYTES],
+	      "what is below a directory is as counted");
+	HOLDS(n->kind == NODE_DIRECTORY || (n->budget[QUOTA_NODES] | n->budget[QUOTA_BYTES]) == 0,
+	      "only directories have budgets");
+	return NULL;
+}
+
+static const char *
 check_nodes(const struct tree *t)
 {
-	uint64_t nodes_n = 0, children_n = 0, bytes = 0, mortal_n = 0;
+	uint64_t nodes_n = 0, children_n = 0, bytes = 0, mortal_n = 0, scarce_n = 0;
 	struct node *n;
 	const char *broken;
 
 	RB_FOREACH(n, nodes, (struct nodes *)&t->nodes.by_number) {
 		if ((broken = check_place(t, n)) != NULL || (broken = check_contents(n)) != NULL ||
-		    (broken = check_ephemeral(t, n)) != NULL)
+		    (broken = check_ephemeral(t, n)) != NULL || (broken = check_below(n)) != NULL)
 			return broken;
 		nodes_n++;
 		mortal_n += n->ttl_s > 0;
+		scarce_n += quota_is_scarce(n);
 		children_n += n->children_n;
 		bytes += QUOTA_NODE_BYTES + n->contents.len;
 	}
@@ -99,7 +117,9 @@ check_nodes(const struct tree *t)
 		mortal_n--;
 	}
 	HOLDS(mortal_n == 0, "a node with a time to live is found among them");
-	HOLDS(nodes_n == t->nodes.n && bytes == t->nodes.bytes, "nodes and bytes are as counted");
+	HOLDS(scarce_n == t->counts.scarce_n, "scarce budgets are as counted");
+	HOLDS(nodes_n == t->counts.nodes && bytes == t->counts.bytes,
+	      "nodes and bytes are as counted");
 	HOLDS(nodes_n == 0 || children_n == nodes_n - 1, "all nodes but the root are children");
 	HOLDS((nodes_n == 0) == (t->epochs.current == 0), "the first epoch makes the root");
 	HOLDS(t->epochs.first_number <= t->nodes.next_number,

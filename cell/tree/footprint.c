@@ -104,6 +104,8 @@ static void
 add_nodes(struct footprint *f, const struct tree *t, uint64_t session, const struct op *op,
           uint64_t node)
 {
+	const struct node *n;
+
 	switch (op->code) {
 	case OP_create:
 		add_child(f, t, op->create.parent, op->create.name);
@@ -121,6 +123,12 @@ add_nodes(struct footprint *f, const struct tree *t, uint64_t session, const str
 	case OP_expire:
 		if (ttl_is_over(t, &op->expire))
 			add_deletion(f, node_find(t, node));
+		return;
+	case OP_set_quota:
+		/* The right to it is the parent's to give. */
+		footprint_add(f, node);
+		if ((n = node_find(t, node)) != NULL && n->parent != NULL)
+			footprint_add(f, n->parent->number);
 		return;
 	case OP_transaction:
 		transaction_footprint(t, session, &op->transaction, f);
@@ -146,7 +154,7 @@ void
 tree_read_footprint(const struct tree *t, const struct op *op, uint64_t node, struct footprint *f)
 {
 	if (op->code == OP_get_usage)
-		return; /* sums, of no node */
+		return; /* sums, which nobody caches */
 	if (op->code == OP_lookup)
 		add_child(f, t, op->lookup.parent, op->lookup.name);
 	else
@@ -255,6 +263,8 @@ node_passes(const struct node *n, const struct op *op)
 	case OP_append:
 	case OP_set_ttl:
 		return n->kind == NODE_FILE;
+	case OP_set_quota:
+		return n->kind == NODE_DIRECTORY;
 	case OP_make_ephemeral:
 		return mark_passes(n);
 	default:
@@ -267,7 +277,7 @@ is_of_one_node(enum op_code code)
 {
 	return code == OP_set_contents || code == OP_append || code == OP_make_ephemeral ||
 	       code == OP_set_mtime || code == OP_set_acl || code == OP_set_lock_delay ||
-	       code == OP_set_lock_slots || code == OP_set_ttl;
+	       code == OP_set_lock_slots || code == OP_set_ttl || code == OP_set_quota;
 }
 
 static bool

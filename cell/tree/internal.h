@@ -205,6 +205,16 @@ void dirty_rows_forget(struct tree *t);
 bool dirty_rows_show(const struct tree *t, enum row_table table, const uint64_t key[3],
                      struct row *row);
 
+/* ---- quota.c ----
+ *
+ * The quota bounds the nodes and bytes of a cell, and a budget those below one directory. How many
+ * there are is not stored, but for the sum that a state is checked with. */
+
+struct tree_counts {
+	uint64_t nodes, bytes; /* as they count against the quota */
+	uint64_t scarce_n;     /* directories of whose budget of bytes little is left */
+};
+
 /* ---- load.c ----
  *
  * Loading a tree from its rows. */
@@ -224,6 +234,7 @@ struct tree {
 	struct buffer done;            /* by the transaction that is applied; transaction.c */
 	struct epochs epochs;
 	struct tree_nodes nodes;
+	struct tree_counts counts;
 	struct removed_names removed;
 	struct mortal_files mortal;
 	struct tree_locks locks;
@@ -323,12 +334,38 @@ bool changes_allow_deletion(const struct execution *x, const struct node *n);
 /* True if /acl/admin names a principal that there is, other than `without` (NULL: any). */
 bool acl_has_administrator(const struct tree *t, const struct principal *without);
 
-/* ---- node_commands.c: quota ---- */
+/* ---- quota.c ---- */
 
-/* True if the quota allows one more node. */
-bool quota_allows_node(const struct tree *t);
-/* True if contents may become so much longer. */
-bool quota_allows_bytes(const struct tree *t, size_t more);
+/* Bytes that a node costs beyond its contents: without them, empty files would be free of
+ * charge. */
+enum { QUOTA_NODE_BYTES = 256 };
+
+/* The node is counted, in the cell and below each directory above it; */
+void quota_add(struct tree *t, struct node *n);
+/* is not any more; */
+void quota_remove(struct tree *t, struct node *n);
+/* is about to have contents of that length. */
+void quota_resize(struct tree *t, struct node *n, size_t len);
+/* Counts what is below each directory of a tree that was loaded; false: a chain of parents is
+ * endless. */
+bool quota_count_all(struct tree *t);
+/* True if little is left of the directory's budget of bytes. */
+bool quota_is_scarce(const struct node *directory);
+/* The greatest budget that a directory can have. */
+uint64_t quota_highest(enum quota_kind which);
+/* Sets the directory's budget. */
+void quota_set_budget(struct tree *t, struct node *n, enum quota_kind which, uint64_t most);
+/* RC_NOSPC if the quota of the cell, RC_DQUOT if the budget of the directory or of one above it
+ * does not allow so many more nodes and bytes of contents in the directory. */
+enum rc quota_check(const struct tree *t, const struct node *directory, uint64_t nodes,
+                    uint64_t contents);
+/* The usage of the cell, and what bounds the node: of each kind the quota of which least is left.
+ * RC_STALE: there is no such node. */
+enum rc quota_usage(const struct tree *t, uint64_t node, struct result_usage *u);
+/* True if the budgets allow that the source gets the target's place (NULL: a new one in `parent`).
+ * For a directory below which it stays it is not more. */
+bool budget_allows_rename(const struct node *source, const struct node *parent,
+                          const struct node *target);
 
 /* ---- lock_view.c ---- */
 

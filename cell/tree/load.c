@@ -54,6 +54,8 @@ node_row_sound(const struct row *row)
 	       NUMBER(nodes, lock_slots) <= LIMIT_SLOTS &&
 	       NUMBER(nodes, ttl_s) <= (file ? LIMIT_TTL_S : 0) &&
 	       (NUMBER(nodes, ttl_s) > 0) == (NUMBER(nodes, ttl_began) > 0) &&
+	       NUMBER(nodes, quota_nodes) <= (file ? 0 : quota_highest(QUOTA_NODES)) &&
+	       NUMBER(nodes, quota_bytes) <= (file ? 0 : quota_highest(QUOTA_BYTES)) &&
 	       name_valid(BYTES(nodes, acl_read)) && name_valid(BYTES(nodes, acl_write)) &&
 	       name_valid(BYTES(nodes, acl_change));
 }
@@ -337,6 +339,8 @@ link_children(struct tree *t, char *why, size_t why_size)
 			               (unsigned long long)n->parent_number);
 		n->parent->children_n++;
 	}
+	if (!quota_count_all(t))
+		return corrupt(why, why_size, "a node is not below the root");
 	return RC_OK;
 }
 
@@ -363,7 +367,7 @@ tree_load_done(struct tree *t, char *why, size_t why_size)
 	const char *broken;
 	enum rc rc;
 
-	if (!t->loading.meta && t->nodes.n == 0 && t->sessions.n == 0 && t->members.n == 0 &&
+	if (!t->loading.meta && t->counts.nodes == 0 && t->sessions.n == 0 && t->members.n == 0 &&
 	    t->principals.n == 0 && t->signing.since == 0 && t->loading.rows.n == 0)
 		return RC_OK;
 	if (!t->loading.meta)
@@ -374,10 +378,10 @@ tree_load_done(struct tree *t, char *why, size_t why_size)
 	row_list_free(&t->loading.rows);
 	dirty_rows_forget(t);
 	removed_begin(t);
-	if (t->nodes.bytes != t->loading.bytes)
+	if (t->counts.bytes != t->loading.bytes)
 		return corrupt(why, why_size, "meta counts %llu bytes, the nodes have %llu",
 		               (unsigned long long)t->loading.bytes,
-		               (unsigned long long)t->nodes.bytes);
+		               (unsigned long long)t->counts.bytes);
 	if ((broken = tree_check(t)) != NULL)
 		return corrupt(why, why_size, "%s", broken);
 	return RC_OK;

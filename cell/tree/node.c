@@ -47,8 +47,7 @@ node_link(struct tree *t, struct node *n)
 	if (RB_INSERT(nodes, &t->nodes.by_number, n) != NULL)
 		return false;
 	ttl_link(t, n);
-	t->nodes.n++;
-	t->nodes.bytes += QUOTA_NODE_BYTES + n->contents.len;
+	quota_add(t, n);
 	return true;
 }
 
@@ -71,8 +70,7 @@ node_detach(struct tree *t, struct node *n)
 	n->parent->children_n--;
 	RB_REMOVE(nodes, &t->nodes.by_number, n);
 	ttl_unlink(t, n);
-	t->nodes.n--;
-	t->nodes.bytes -= QUOTA_NODE_BYTES + n->contents.len;
+	quota_remove(t, n);
 }
 
 struct node *
@@ -166,8 +164,7 @@ void
 node_set_contents(struct tree *t, struct node *n, struct bytes contents, int64_t stamp_ns)
 {
 	must(n->kind == NODE_FILE && contents.len <= LIMIT_CONTENTS);
-	t->nodes.bytes += contents.len;
-	t->nodes.bytes -= n->contents.len;
+	quota_resize(t, n, contents.len);
 	free((void *)n->contents.data);
 	if (n->acl_lines != NULL)
 		acl_forget_lines(n);
@@ -185,8 +182,9 @@ node_put_back(struct tree *t, struct node *n, struct node *former)
 	struct session *creator = former->creator;
 	struct node now;
 
-	t->nodes.bytes += former->contents.len;
-	t->nodes.bytes -= n->contents.len;
+	quota_resize(t, n, former->contents.len);
+	quota_set_budget(t, n, QUOTA_NODES, former->budget[QUOTA_NODES]);
+	quota_set_budget(t, n, QUOTA_BYTES, former->budget[QUOTA_BYTES]);
 	acl_forget_lines(n);
 	ttl_unlink(t, n);
 	free((void *)n->contents.data);
@@ -206,6 +204,7 @@ node_put_back(struct tree *t, struct node *n, struct node *former)
 	n->lock = now.lock;
 	n->removed = now.removed;
 	n->acl_lines = now.acl_lines;
+	memcpy(n->below, now.below, sizeof n->below);
 	if (creator != NULL && n->creator == NULL)
 		creator_set(t, n, creator);
 	ttl_link(t, n);

@@ -59,10 +59,6 @@ void ephemeral_end_session(struct execution *x, struct session *s, size_t most);
  *
  * Nodes: the table of all by number, and the children of each directory by name. */
 
-/* Bytes that a node costs beyond its contents: without them, empty files would be free of
- * charge. */
-enum { QUOTA_NODE_BYTES = 256 };
-
 struct node {
 	RB_ENTRY(node) in_tree;    /* by number */
 	RB_ENTRY(node) in_parent;  /* by name */
@@ -77,10 +73,12 @@ struct node {
 	int64_t mtime_ns, ctime_ns;
 	uint64_t content_generation, lock_generation, acl_generation, checksum;
 	struct bytes acl[ACL_NAMES];
-	int64_t lock_delay_s; /* -1: not set */
-	uint32_t lock_slots;  /* how many holders share its lock at most; 0: any number */
-	uint32_t ttl_s;       /* time to live; 0: none */
-	uint64_t ttl_began;   /* log index of the command that renewed it last */
+	int64_t lock_delay_s;         /* -1: not set */
+	uint32_t lock_slots;          /* how many holders share its lock at most; 0: any number */
+	uint32_t ttl_s;               /* time to live; 0: none */
+	uint64_t ttl_began;           /* log index of the command that renewed it last */
+	uint64_t budget[QUOTA_KINDS]; /* of a directory, for all below; 0: none */
+	uint64_t below[QUOTA_KINDS];  /* all that is; not stored */
 	struct bytes contents;
 	RB_HEAD(children, node) children;
 	uint64_t children_n;
@@ -103,7 +101,6 @@ KEYED_PROTOTYPE(mortal_nodes, node, in_mortal)
 
 struct tree_nodes {
 	struct nodes by_number;
-	uint64_t n, bytes;    /* as they count against the quota */
 	uint64_t next_number; /* the next instance number or session id */
 };
 

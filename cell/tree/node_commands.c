@@ -52,8 +52,8 @@ apply_create(struct execution *x, const struct op_create *o, struct result_creat
 		return RC_NO_SESSION;
 	if (parent->children_n >= LIMIT_LISTING)
 		return RC_FULL;
-	if (!quota_allows_node(x->tree))
-		return RC_NOSPC;
+	if ((rc = quota_check(x->tree, parent, 1, 0)) != RC_OK)
+		return rc;
 
 	n = add(x, parent, o->name, o->kind);
 	for (int i = 0; i < ACL_NAMES; i++)
@@ -117,8 +117,8 @@ apply_set_contents(struct execution *x, const struct op_set_contents *o, struct 
 	if (!acl_allows_contents(x->tree, n, o->contents))
 		return RC_INVAL;
 	if (o->contents.len > n->contents.len &&
-	    !quota_allows_bytes(x->tree, o->contents.len - n->contents.len))
-		return RC_NOSPC;
+	    (rc = quota_check(x->tree, n->parent, 0, o->contents.len - n->contents.len)) != RC_OK)
+		return rc;
 	commit(x, n, bytes_copy(o->contents), r);
 	return RC_OK;
 }
@@ -136,8 +136,8 @@ apply_append(struct execution *x, const struct op_append *o, struct result_attr 
 		return rc;
 	if (o->data.len > LIMIT_CONTENTS - n->contents.len)
 		return RC_FBIG;
-	if (!quota_allows_bytes(x->tree, o->data.len))
-		return RC_NOSPC;
+	if ((rc = quota_check(x->tree, n->parent, 0, o->data.len)) != RC_OK)
+		return rc;
 
 	len = n->contents.len + o->data.len;
 	data = memory_grow(NULL, len, 1);
@@ -244,12 +244,14 @@ apply_rename(struct execution *x, const struct op_rename *o, struct result_renam
 	if (e.target != e.source &&
 	    lock_keeps_node(x->tree, e.source, x->requester.session, &x->who))
 		return RC_BUSY;
+	if (!budget_allows_rename(e.source, e.parent, e.target))
+		return RC_DQUOT;
 	if (e.target != e.source) {
 		const uint32_t ttl_s = (e.target == NULL ? e.source : e.target)->ttl_s;
 
 		if (e.target == NULL) {
-			/* The target gets all that the source had but its number. No quota stands
-			 * against it: the source is deleted. */
+			/* The target gets all that the source had but its number. The cell's quota
+			 * does not stand against it: the source is deleted. */
 			struct node *source = e.source, *n;
 
 			n = add(x, e.parent, o->new_name, NODE_FILE);
@@ -333,34 +335,4 @@ apply_delete(struct execution *x, const struct op_delete *o, struct result_delet
 	r->node = n->number;
 	delete_node(x, n);
 	return RC_OK;
-}
-
-/* ---- quota ----
- *
- * The quota bounds the nodes and bytes of a cell. A command that gives some back is never refused,
- * so a full cell can always be emptied. */
-
-/* So much is used up by others at once that a client need not ask before it collects a file's
- * contents. */
-enum { SCARCE_BYTES = 64 * LIMIT_CONTENTS, SCARCE_PART = 16 };
-
-bool
-tree_is_scarce(const struct tree *t)
-{
-	const uint64_t quota = tree_setting(t, SETTING_quota_bytes);
-
-	return t->nodes.bytes + quota / SCARCE_PART + SCARCE_BYTES > quota;
-}
-
-bool
-quota_allows_node(const struct tree *t)
-{
-	return t->nodes.n < tree_setting(t, SETTING_quota_nodes) &&
-	       t->nodes.bytes + QUOTA_NODE_BYTES <= tree_setting(t, SETTING_quota_bytes);
-}
-
-bool
-quota_allows_bytes(const struct tree *t, size_t more)
-{
-	return more == 0 || t->nodes.bytes + more <= tree_setting(t, SETTING_quota_bytes);
 }

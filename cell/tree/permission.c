@@ -118,6 +118,13 @@ permission_missing(const struct tree *t, const struct requester *requester,
 		           : lack(t, n, who, RIGHT_WRITE);
 	case OP_rename:
 		return missing_to_rename(t, who, &op->rename);
+	case OP_set_quota:
+		/* Rights in a directory do not raise its budget: that is for those who give out
+		 * the place. */
+		n = node_find(t, op->set_quota.node);
+		if (n == NULL || acl_is_operator(t, who))
+			return NOTHING;
+		return lack(t, n->parent != NULL ? n->parent : n, who, RIGHT_CHANGE);
 	case OP_acquire:
 		/* One that was granted before gets the same answer again. */
 		if (tree_lock_held_by(t, requester->session, a->owner, a->acquisition, a->node,

@@ -172,20 +172,6 @@ read_sequencer(const struct tree *t, uint64_t session, const struct node *n, uin
 	return RC_OK;
 }
 
-struct result_usage
-tree_usage(const struct tree *t)
-{
-	return (struct result_usage){
-	    .nodes = t->nodes.n,
-	    .quota_nodes = tree_setting(t, SETTING_quota_nodes),
-	    .bytes = t->nodes.bytes,
-	    .quota_bytes = tree_setting(t, SETTING_quota_bytes),
-	    .sessions = t->sessions.n,
-	    .locks_held = t->locks.held_n,
-	    .applied = t->position.applied,
-	};
-}
-
 /* The result has views into `scratch`. */
 static enum rc
 read_one(const struct reading *g, const struct op *op, struct result *r, struct buffer *scratch)
@@ -196,10 +182,8 @@ read_one(const struct reading *g, const struct op *op, struct result *r, struct 
 
 	if (op->code == OP_lookup)
 		return read_lookup(g, &op->lookup, r);
-	if (op->code == OP_get_usage) {
-		r->usage = tree_usage(t);
-		return RC_OK;
-	}
+	if (op->code == OP_get_usage)
+		return quota_usage(t, op->get_usage.node, &r->usage);
 	if (wire_op(op->code)->class != OP_CLASS_READ || op->code == OP_check_sequencer)
 		return RC_INVAL;
 	if (op->code == OP_get_queue && op->get_queue.next) {

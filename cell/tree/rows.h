@@ -19,7 +19,7 @@
 	C(i, next_node, t->nodes.next_number, SET)                                            \
 	C(i, epoch_node, t->epochs.first_number, SET)                                         \
 	C(i, last_fence, t->locks.last_fence, SET) C(i, digest, t->position.digest, SET)      \
-	C(i, bytes, t->nodes.bytes, BY) C(i, members_version, t->members.version, SET)        \
+	C(i, bytes, t->counts.bytes, BY) C(i, members_version, t->members.version, SET)        \
 	C(i, slice, t->slices.behind, SET)
 #define ROWS_nodes(C)                                                                         \
 	C(i, node, n->number, SET) C(i, parent, n->parent_number, SET)                        \
@@ -33,7 +33,9 @@
 	C(t, acl_change, n->acl[ACL_CHANGE], SET) C(i, lock_delay_s, n->lock_delay_s, SET)    \
 	C(i, lock_slots, n->lock_slots, SET) C(i, freed_epoch, n->freed_epoch, SET)           \
 	C(b, contents, n->contents, SET) C(i, ttl_s, n->ttl_s, SET)                           \
-	C(i, ttl_began, n->ttl_began, SET)
+	C(i, ttl_began, n->ttl_began, SET)                                                    \
+	C(i, quota_nodes, n->budget[QUOTA_NODES], SET)                                        \
+	C(i, quota_bytes, n->budget[QUOTA_BYTES], SET)
 #define ROWS_openers(C) /* `opened`: the number of `node`, or of a file renamed to it */      \
 	C(i, session, of->key[0], BY) C(i, opened, of->key[1], BY)                            \
 	C(i, node, o->node->number, BY)
@@ -105,7 +107,7 @@ enum row_table {
 ROWS_TABLES(ROW_TABLE_COLUMNS)
 #undef ROW_TABLE_COLUMNS
 
-enum { ROW_COLUMNS_MAX = 21 };
+enum { ROW_COLUMNS_MAX = 23 };
 
 struct row_value {
 	int64_t number;     /* kind i; counters above INT64_MAX keep their bit pattern */

@@ -53,7 +53,7 @@ tree_slice_digest(const struct tree *t)
 
 	for (uint64_t code = 1; code < SETTING_CODES; code++)
 		digest = add_row(digest, t, ROWS_settings, (uint64_t[3]){code});
-	for (uint64_t i = 0; i < TREE_SLICE && i < t->nodes.n; i++) {
+	for (uint64_t i = 0; i < TREE_SLICE && i < t->counts.nodes; i++) {
 		const struct node *n = next_node(t, at);
 
 		digest = add_node(digest, t, n);
@@ -69,7 +69,7 @@ apply_check_digest(struct execution *x, const struct op_check_digest *o)
 
 	note->index = o->index;
 	note->digest = o->digest;
-	for (uint64_t i = 0; i < TREE_SLICE && i < x->tree->nodes.n; i++)
+	for (uint64_t i = 0; i < TREE_SLICE && i < x->tree->counts.nodes; i++)
 		x->tree->slices.behind = next_node(x->tree, x->tree->slices.behind)->number;
 	return RC_OK;
 }

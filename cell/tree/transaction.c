@@ -216,6 +216,7 @@ is_operation(const struct step *s, size_t *bytes)
 	case OP_set_lock_delay:
 	case OP_set_lock_slots:
 	case OP_set_ttl:
+	case OP_set_quota:
 		return true;
 	default:
 		return false;

@@ -30,9 +30,9 @@ enum { ROLES = sizeof roles / sizeof roles[0] };
 
 /* ---- limits ---- */
 
-static void
-add_limit(json_t *limits, const char *name, const char *of, const char *unit, uint64_t used,
-          uint64_t most)
+void
+limits_add(json_t *limits, const char *name, const char *of, const char *unit, uint64_t used,
+           uint64_t most)
 {
 	json_t *one = json_object();
 
@@ -51,7 +51,7 @@ add_rows(json_t *limits, const struct answer *a, enum limit_owner owner, const c
 		const struct answer_limit *l = &a->limits[i];
 
 		if (l->owner == owner)
-			add_limit(limits, l->name, of, l->unit, l->used, l->most);
+			limits_add(limits, l->name, of, l->unit, l->used, l->most);
 	}
 }
 
@@ -68,7 +68,7 @@ add_principals(json_t *limits, const struct answer *a)
 			continue;
 		snprintf(of, sizeof of, "%s%s",
 		         l->principal[0] != '\0' ? "principal " : "any principal", l->principal);
-		add_limit(limits, l->name, of, l->unit, l->used, l->most);
+		limits_add(limits, l->name, of, l->unit, l->used, l->most);
 	}
 }
 
@@ -112,10 +112,10 @@ limits_of_mount(const json_t *status)
 
 	if (json_object_get(status, "nodes_quota") == NULL)
 		return limits;
-	add_limit(limits, "quota_nodes", "the cell", "count", json_number_of(status, "nodes"),
-	          json_number_of(status, "nodes_quota"));
-	add_limit(limits, "quota_bytes", "the cell", "bytes", json_number_of(status, "bytes"),
-	          json_number_of(status, "bytes_quota"));
+	limits_add(limits, "quota_nodes", "the cell", "count", json_number_of(status, "nodes"),
+	           json_number_of(status, "nodes_quota"));
+	limits_add(limits, "quota_bytes", "the cell", "bytes", json_number_of(status, "bytes"),
+	           json_number_of(status, "bytes_quota"));
 	return limits;
 }
 
@@ -134,7 +134,7 @@ add_longest(json_t *limits, const json_t *locks, const char *list, const char *n
 		n = json_array_size(json_object_get(lock, list));
 		path = json_string_value(json_object_get(lock, "path"));
 	}
-	add_limit(limits, name, path != NULL ? path : "?", "count", n, most);
+	limits_add(limits, name, path != NULL ? path : "?", "count", n, most);
 }
 
 void

@@ -16,6 +16,9 @@ void health_add_limits(json_t *findings, const json_t *limits);
 /* ---- limits: an array of objects, each with the limit's name, whose it is, its unit, what is used
  * of it and how much there may be ---- */
 
+/* Adds a limit. */
+void limits_add(json_t *limits, const char *name, const char *of, const char *unit, uint64_t used,
+                uint64_t most);
 /* The limits that the replicas tell: those of the cell by the master, or else by the replica with
  * the newest state, and those of each replica. The caller owns the array. */
 json_t *limits_of_replicas(const struct cell_file *cell_file,

@@ -230,7 +230,7 @@ enum { WIRE_MINOR = 0 };
 #define WIRE_op_get_sequencer(F) /* of a lock that the requesting session holds */           \
 	F(u64, node, 0)                                                                           \
 	F(u32, pid, 0) /* the newest acquisition of this process; without one, of the session */
-#define WIRE_op_get_usage(F)
+#define WIRE_op_get_usage(F) F(u64, node, 0) /* and what bounds it; 0: of the cell alone */
 #define WIRE_op_get_queue(F) /* a lock with its holders and waiters */                        \
 	F(u64, node, 0)                                                                           \
 	F(u8, next, 0) /* 1: of the first node above `node` that has such; 0: of `node` itself */
@@ -262,6 +262,8 @@ enum { WIRE_MINOR = 0 };
 #define WIRE_op_set_lock_delay(F) F(u64, node, 0) F(i64, seconds, 0) /* -1: not set */
 #define WIRE_op_set_lock_slots(F) F(u64, node, 0) F(u32, slots, 0) /* 0: any number */
 #define WIRE_op_set_ttl(F) F(u64, node, 0) F(u32, seconds, 0) /* of a file; 0: none */
+#define WIRE_op_set_quota(F) /* the budget of a directory; which: enum quota_kind */         \
+	F(u64, node, 0) F(u8, which, 0) F(u64, most, 0) /* 0: none */
 #define WIRE_op_make_ephemeral(F) F(u64, node, 0) /* the session becomes an opener */
 #define WIRE_op_open_ephemeral(F) F(u64, node, 0)
 #define WIRE_op_close_ephemeral(F) F(u64, node, 0)
@@ -337,7 +339,7 @@ enum { WIRE_MINOR = 0 };
 	M(4, get_listing, READ, READ, listing, node)                                          \
 	M(5, get_lock, READ, READ, lock, node)                                                \
 	M(6, get_sequencer, READ, READ, sequencer, node)                                      \
-	M(7, get_usage, READ, READ, usage, none)                                              \
+	M(7, get_usage, READ, READ, usage, node)                                              \
 	M(8, get_queue, READ, READ, queue, node)                                              \
 	M(9, check_sequencer, READ, READ, checked, none)                                      \
 	M(32, create, COMMAND, COMMAND, created, parent)                                      \
@@ -358,6 +360,7 @@ enum { WIRE_MINOR = 0 };
 	M(47, set_lock_slots, COMMAND, COMMAND, attr, node)                                   \
 	M(48, set_ttl, COMMAND, COMMAND, attr, node)                                          \
 	M(49, transaction, COMMAND, COMMAND, transaction, none)                               \
+	M(50, set_quota, COMMAND, COMMAND, attr, node)                                        \
 	M(64, begin_epoch, MASTER, COMMAND, none, none)                                       \
 	M(65, create_session, MASTER, COMMAND, session, none)                                 \
 	M(66, grant, MASTER, COMMAND, acquired, acquire)                                      \
@@ -418,7 +421,11 @@ enum { WIRE_MINOR = 0 };
 	F(guard, guard, 0)      /* the acquisition that it names */
 #define WIRE_result_usage(F)                                                                  \
 	F(u64, nodes, 0) F(u64, quota_nodes, 0) F(u64, bytes, 0) F(u64, quota_bytes, 0)           \
-	F(u64, sessions, 0) F(u64, locks_held, 0) F(u64, applied, 0)
+	F(u64, sessions, 0) F(u64, locks_held, 0) F(u64, applied, 0)                              \
+	F(u8, budgets, 0)   /* 1 << enum quota_kind: that quota is a directory's budget */        \
+	F(u8, directory, 0) /* 1: the node is one, with this below it, and this budget: */        \
+	F(u64, below_nodes, 0) F(u64, below_bytes, 0)                                             \
+	F(u64, budget_nodes, 0) F(u64, budget_bytes, 0) /* 0: none */
 #define WIRE_result_renamed(F)                                                                \
 	F(u64, source, 0) /* the instance that was removed */                                     \
 	F(attr, attr, 0)  /* of the target */

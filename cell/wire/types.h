@@ -37,6 +37,8 @@ enum replica_condition {
 	CONDITION_ALONE = 6,     /* has received nothing from a master for long: cut off, or none */
 	CONDITION_OUTDATED = 7,  /* the log is written in a later minor version than it speaks */
 };
+/* The kinds of a quota. */
+enum quota_kind { QUOTA_NODES = 0, QUOTA_BYTES = 1, QUOTA_KINDS = 2 };
 /* Whose a limit is, in a limit_row. */
 enum limit_owner { LIMIT_OF_REPLICA = 0, LIMIT_OF_CELL = 1, LIMIT_OF_PRINCIPAL = 2 };
 enum member_role { MEMBER_VOTER = 1, MEMBER_LEARNER = 2, MEMBER_REMOVED = 3 };

@@ -178,7 +178,7 @@ room_heard(struct mount *m, struct call *c, const struct client_answer *a)
 
 	c->error = call_errno(m, c, a);
 	if (c->error == 0 && u->bytes + growth(c->handle, c->length) > u->quota_bytes)
-		c->error = ENOSPC;
+		c->error = u->budgets & 1u << QUOTA_BYTES ? EDQUOT : ENOSPC;
 	c->next(m, c);
 }
 
@@ -195,7 +195,8 @@ seek_room(struct mount *m, struct call *c, uint64_t length, call_next *next)
 	c->length = length;
 	if (c->error == 0 && !c->answered && !h->dead && !h->inode->dead && grows &&
 	    growth(h, length) > 0 && client_status(m->client).scarce)
-		call_ask(m, c, &(struct op){.code = OP_get_usage}, room_heard);
+		call_ask(m, c, &(struct op){.code = OP_get_usage, .get_usage = {h->inode->ino}},
+		         room_heard);
 	else
 		next(m, c);
 }
@@ -267,7 +268,8 @@ write_take(struct mount *m, struct call *c)
 static void
 write_refuse(struct mount *m, struct call *c, int error)
 {
-	if ((error == EFBIG || error == ENOSPC) && c->handle->edit != EDIT_NONE) {
+	if ((error == EFBIG || error == ENOSPC || error == EDQUOT) &&
+	    c->handle->edit != EDIT_NONE) {
 		MOUNT_TRACE(m, "handle %llu: a write is missing: nothing is committed",
 		            (unsigned long long)c->handle->fh);
 		c->handle->refused = error;

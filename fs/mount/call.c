@@ -419,7 +419,7 @@ plain_errno(enum rc rc)
 static bool
 says_no_node(const struct call *c, enum rc rc)
 {
-	return rc == RC_STALE && c->op != OP_rename && c->op != OP_get_usage;
+	return rc == RC_STALE && c->op != OP_rename;
 }
 
 int

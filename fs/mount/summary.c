@@ -4,9 +4,8 @@
 /* ---- the usage ---- */
 
 static void
-reply_usage(struct mount *m, struct call *c)
+reply_usage(struct mount *m, struct call *c, const struct result_usage *u)
 {
-	const struct result_usage *u = &m->summary.usage;
 	struct mount_reply *r = call_reply(m, c, MOUNT_STATS);
 
 	if (r == NULL)
@@ -20,23 +19,30 @@ reply_usage(struct mount *m, struct call *c)
 static void
 statfs_heard(struct mount *m, struct call *c, const struct client_answer *a)
 {
-	const int error = call_errno(m, c, a);
+	const struct result_usage *u = &a->result.usage;
+	const int error = call_path_errno(m, c, a);
 
 	if (error) {
 		call_status(m, c, error);
 		return;
 	}
-	m->summary.usage = a->result.usage;
-	reply_usage(m, c);
+	if (u->budgets == 0)
+		m->summary.usage = *u;
+	reply_usage(m, c, u);
 	call_end(m, c);
 }
 
 void
 summary_statfs(struct mount *m, struct call *c)
 {
+	const struct inode *i = inode_find(m, c->event.ino);
+	struct op op = {.code = OP_get_usage};
+
 	if (summary_instead(m, c))
 		return;
-	call_ask(m, c, &(struct op){.code = OP_get_usage}, statfs_heard);
+	if (i != NULL && !i->dead && !inode_is_virtual(i->ino))
+		op.get_usage.node = i->ino;
+	call_ask(m, c, &op, statfs_heard);
 	summary_soon(m, c);
 }
 
@@ -71,7 +77,7 @@ summary_answer(struct mount *m, struct call *c)
 	MOUNT_TRACE(m, "call %llu is answered as it was known last",
 	            (unsigned long long)c->event.call);
 	if (c->event.kind == MOUNT_STATFS)
-		reply_usage(m, c);
+		reply_usage(m, c, &m->summary.usage);
 	else
 		reply_root(m, c);
 	return true;

@@ -114,6 +114,8 @@ read_attribute(struct transaction_line *l, struct bytes rest)
 {
 	static const char *const acls[ACL_NAMES] = {"user.ls.acl.read", "user.ls.acl.write",
 	                                            "user.ls.acl.change"};
+	static const char *const quotas[QUOTA_KINDS] = {"user.ls.quota.nodes",
+	                                                "user.ls.quota.bytes"};
 	const struct bytes name = word(&rest), value = word(&rest);
 	uint64_t n;
 
@@ -137,6 +139,12 @@ read_attribute(struct transaction_line *l, struct bytes rest)
 	if (is(name, "user.ls.lock_slots") && number(value, &n) && n <= LIMIT_SLOTS) {
 		l->op = (struct op){.code = OP_set_lock_slots,
 		                    .set_lock_slots = {.slots = (uint32_t)n}};
+		return NULL;
+	}
+	for (uint8_t i = 0; i < QUOTA_KINDS; i++) {
+		if (!is(name, quotas[i]) || !number(value, &n))
+			continue;
+		l->op = (struct op){.code = OP_set_quota, .set_quota = {.which = i, .most = n}};
 		return NULL;
 	}
 	return "needs an attribute that can be set here, and its value";

@@ -21,29 +21,27 @@ is_file(const struct result *r)
 	return r->attr.attr.kind == NODE_FILE;
 }
 
+/* A number, which there is on a condition. */
+#define SHOW_NUMBER(name, condition, number)                                                      \
+	static void show_##name(const struct mount *m, const struct result *r, struct buffer *to) \
+	{                                                                                         \
+		(void)m;                                                                          \
+		if (condition)                                                                    \
+			buffer_printf(to, "%llu", (unsigned long long)(number));                  \
+	}
+
+#define SHOW_TEXT(name, text)                                                                     \
+	static void show_##name(const struct mount *m, const struct result *r, struct buffer *to) \
+	{                                                                                         \
+		(void)m;                                                                          \
+		buffer_put_bytes(to, text);                                                       \
+	}
+
 /* ---- showing: attributes of the node ---- */
 
-static void
-show_instance(const struct mount *m, const struct result *r, struct buffer *to)
-{
-	(void)m;
-	buffer_printf(to, "%llu", (unsigned long long)r->attr.attr.node);
-}
-
-static void
-show_content_generation(const struct mount *m, const struct result *r, struct buffer *to)
-{
-	(void)m;
-	if (is_file(r))
-		buffer_printf(to, "%llu", (unsigned long long)r->attr.attr.content_generation);
-}
-
-static void
-show_acl_generation(const struct mount *m, const struct result *r, struct buffer *to)
-{
-	(void)m;
-	buffer_printf(to, "%llu", (unsigned long long)r->attr.attr.acl_generation);
-}
+SHOW_NUMBER(instance, true, r->attr.attr.node)
+SHOW_NUMBER(content_generation, is_file(r), r->attr.attr.content_generation)
+SHOW_NUMBER(acl_generation, true, r->attr.attr.acl_generation)
 
 static void
 show_checksum(const struct mount *m, const struct result *r, struct buffer *to)
@@ -53,33 +51,10 @@ show_checksum(const struct mount *m, const struct result *r, struct buffer *to)
 		buffer_printf(to, "%016llx", (unsigned long long)r->attr.attr.checksum);
 }
 
-static void
-show_ephemeral(const struct mount *m, const struct result *r, struct buffer *to)
-{
-	(void)m;
-	buffer_printf(to, "%d", r->attr.attr.ephemeral != 0);
-}
-
-static void
-show_acl_read(const struct mount *m, const struct result *r, struct buffer *to)
-{
-	(void)m;
-	buffer_put_bytes(to, r->attr.attr.acl_read);
-}
-
-static void
-show_acl_write(const struct mount *m, const struct result *r, struct buffer *to)
-{
-	(void)m;
-	buffer_put_bytes(to, r->attr.attr.acl_write);
-}
-
-static void
-show_acl_change(const struct mount *m, const struct result *r, struct buffer *to)
-{
-	(void)m;
-	buffer_put_bytes(to, r->attr.attr.acl_change);
-}
+SHOW_NUMBER(ephemeral, true, r->attr.attr.ephemeral != 0)
+SHOW_TEXT(acl_read, r->attr.attr.acl_read)
+SHOW_TEXT(acl_write, r->attr.attr.acl_write)
+SHOW_TEXT(acl_change, r->attr.attr.acl_change)
 
 static void
 show_lock_delay(const struct mount *m, const struct result *r, struct buffer *to)
@@ -89,37 +64,17 @@ show_lock_delay(const struct mount *m, const struct result *r, struct buffer *to
 	buffer_printf(to, "%lld", own < 0 ? (long long)m->config.lock_delay_s : (long long)own);
 }
 
-static void
-show_lock_slots(const struct mount *m, const struct result *r, struct buffer *to)
-{
-	(void)m;
-	buffer_printf(to, "%u", r->attr.attr.lock_slots);
-}
-
-static void
-show_ttl(const struct mount *m, const struct result *r, struct buffer *to)
-{
-	(void)m;
-	if (r->attr.attr.ttl_s > 0)
-		buffer_printf(to, "%u", r->attr.attr.ttl_s);
-}
+SHOW_NUMBER(lock_slots, true, r->attr.attr.lock_slots)
+SHOW_NUMBER(ttl, r->attr.attr.ttl_s > 0, r->attr.attr.ttl_s)
 
 /* ---- showing: what the master alone knows ---- */
 
-static void
-show_ttl_left(const struct mount *m, const struct result *r, struct buffer *to)
-{
-	(void)m;
-	if (r->lock.ttl_left_s > 0)
-		buffer_printf(to, "%u", r->lock.ttl_left_s);
-}
-
-static void
-show_lock_generation(const struct mount *m, const struct result *r, struct buffer *to)
-{
-	(void)m;
-	buffer_printf(to, "%llu", (unsigned long long)r->lock.lock_generation);
-}
+SHOW_NUMBER(quota_nodes, r->usage.budget_nodes > 0, r->usage.budget_nodes)
+SHOW_NUMBER(quota_bytes, r->usage.budget_bytes > 0, r->usage.budget_bytes)
+SHOW_NUMBER(usage_nodes, r->usage.directory, r->usage.below_nodes)
+SHOW_NUMBER(usage_bytes, r->usage.directory, r->usage.below_bytes)
+SHOW_NUMBER(ttl_left, r->lock.ttl_left_s > 0, r->lock.ttl_left_s)
+SHOW_NUMBER(lock_generation, true, r->lock.lock_generation)
 
 static void
 show_lock(const struct mount *m, const struct result *r, struct buffer *to)
@@ -168,27 +123,9 @@ show_lock_waiters(const struct mount *m, const struct result *r, struct buffer *
 	}
 }
 
-static void
-show_sequencer(const struct mount *m, const struct result *r, struct buffer *to)
-{
-	(void)m;
-	buffer_put_bytes(to, r->sequencer.sequencer);
-}
-
-static void
-show_fence(const struct mount *m, const struct result *r, struct buffer *to)
-{
-	(void)m;
-	buffer_printf(to, "%llu", (unsigned long long)r->sequencer.fence);
-}
-
-static void
-show_lock_slot(const struct mount *m, const struct result *r, struct buffer *to)
-{
-	(void)m;
-	if (r->sequencer.slot >= 0)
-		buffer_printf(to, "%lld", (long long)r->sequencer.slot);
-}
+SHOW_TEXT(sequencer, r->sequencer.sequencer)
+SHOW_NUMBER(fence, true, r->sequencer.fence)
+SHOW_NUMBER(lock_slot, r->sequencer.slot >= 0, r->sequencer.slot)
 
 /* ---- setting ---- */
 
@@ -233,7 +170,7 @@ set_acl_change(struct mount *m, struct call *c, struct bytes value)
 	set_acl(m, c, ACL_CHANGE, value);
 }
 
-/* The three that are numbers. */
+/* Those that are numbers. */
 static void
 ask_number(struct mount *m, struct call *c, enum op_code code, int64_t number)
 {
@@ -296,6 +233,52 @@ static void
 remove_ttl(struct mount *m, struct call *c)
 {
 	ask_number(m, c, OP_set_ttl, 0);
+}
+
+static void
+ask_quota(struct mount *m, struct call *c, enum quota_kind which, int64_t most)
+{
+	const struct op op = {.code = OP_set_quota,
+	                      .set_quota = {c->inode->ino, which, (uint64_t)most}};
+
+	call_ask(m, c, &op, set_heard);
+}
+
+static void
+set_quota(struct mount *m, struct call *c, enum quota_kind which, struct bytes value)
+{
+	int64_t most;
+
+	if (!bytes_number(value, &most))
+		call_status(m, c, EINVAL);
+	else if (most < 0)
+		call_status(m, c, ERANGE);
+	else
+		ask_quota(m, c, which, most);
+}
+
+static void
+set_quota_nodes(struct mount *m, struct call *c, struct bytes value)
+{
+	set_quota(m, c, QUOTA_NODES, value);
+}
+
+static void
+remove_quota_nodes(struct mount *m, struct call *c)
+{
+	ask_quota(m, c, QUOTA_NODES, 0);
+}
+
+static void
+set_quota_bytes(struct mount *m, struct call *c, struct bytes value)
+{
+	set_quota(m, c, QUOTA_BYTES, value);
+}
+
+static void
+remove_quota_bytes(struct mount *m, struct call *c)
+{
+	ask_quota(m, c, QUOTA_BYTES, 0);
 }
 
 static void
@@ -365,6 +348,10 @@ static const struct attribute attributes[] = {
     {"user.ls.lock_slots", OP_get_attr, show_lock_slots, set_lock_slots, remove_lock_slots},
     {"user.ls.ttl", OP_get_attr, show_ttl, set_ttl, remove_ttl},
     {"user.ls.ttl_left", OP_get_lock, show_ttl_left, NULL, NULL},
+    {"user.ls.quota.nodes", OP_get_usage, show_quota_nodes, set_quota_nodes, remove_quota_nodes},
+    {"user.ls.quota.bytes", OP_get_usage, show_quota_bytes, set_quota_bytes, remove_quota_bytes},
+    {"user.ls.usage.nodes", OP_get_usage, show_usage_nodes, NULL, NULL},
+    {"user.ls.usage.bytes", OP_get_usage, show_usage_bytes, NULL, NULL},
     {"user.ls.lock_generation", OP_get_lock, show_lock_generation, NULL, NULL},
     {"user.ls.lock", OP_get_lock, show_lock, set_lock, remove_lock},
     {"user.ls.lock_holders", OP_get_lock, show_lock_holders, NULL, NULL},
@@ -407,6 +394,8 @@ ask_node(struct mount *m, struct call *c, enum op_code code, call_then *then)
 
 	if (code == OP_get_attr)
 		op.get_attr.node = c->inode->ino;
+	else if (code == OP_get_usage)
+		op.get_usage.node = c->inode->ino;
 	else if (code == OP_get_lock)
 		op.get_lock.node = c->inode->ino;
 	else if (code == OP_get_queue)
@@ -568,6 +557,19 @@ list_lock_heard(struct mount *m, struct call *c, const struct client_answer *a)
 }
 
 static void
+list_usage_heard(struct mount *m, struct call *c, const struct client_answer *a)
+{
+	int error = call_path_errno(m, c, a);
+
+	if (error || c->answered) {
+		call_status(m, c, error);
+		return;
+	}
+	list_some(m, c, OP_get_usage, &a->result);
+	ask_node(m, c, OP_get_lock, list_lock_heard);
+}
+
+static void
 list_heard(struct mount *m, struct call *c, const struct client_answer *a)
 {
 	int error = call_path_errno(m, c, a);
@@ -577,7 +579,10 @@ list_heard(struct mount *m, struct call *c, const struct client_answer *a)
 		return;
 	}
 	list_some(m, c, OP_get_attr, &a->result);
-	ask_node(m, c, OP_get_lock, list_lock_heard);
+	if (is_file(&a->result))
+		ask_node(m, c, OP_get_lock, list_lock_heard);
+	else
+		ask_node(m, c, OP_get_usage, list_usage_heard);
 }
 
 void

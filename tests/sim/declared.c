@@ -149,6 +149,10 @@ declared(struct sim *s, const struct command *c, const struct op *op)
 		return !is_alive(model_item(&s->model, op->set_ttl.node)) ||
 		       model_item(&s->model, op->set_ttl.node)->kind != NODE_FILE ||
 		       names(s, c, op->set_ttl.node);
+	case OP_set_quota:
+		return !is_alive(model_item(&s->model, op->set_quota.node)) ||
+		       model_item(&s->model, op->set_quota.node)->kind != NODE_DIRECTORY ||
+		       names(s, c, op->set_quota.node);
 	case OP_transaction:
 		return model_transaction_declared(s, c, &op->transaction);
 	case OP_append:

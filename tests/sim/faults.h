@@ -113,6 +113,7 @@ struct swarm {
 	unsigned caching;   /* permille of sessions that ask for leave to cache */
 	unsigned roles;     /* bits of enum role */
 	unsigned mortal; /* permille of files with a time to live, among those that come and go */
+	unsigned quotas; /* permille of directories that get a budget, of a few nodes */
 	unsigned transactions; /* permille of rounds */
 	unsigned counting;     /* permille of touched locks that count from then on */
 	unsigned shared;       /* permille of locks that are asked for shared */

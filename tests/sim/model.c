@@ -283,6 +283,7 @@ model_decide(struct sim *s, uint64_t index, const struct command *c, const struc
 	case OP_set_lock_delay:
 	case OP_set_lock_slots:
 	case OP_set_ttl:
+	case OP_set_quota:
 		model_set_attribute(s, op, want);
 		return;
 	case OP_make_ephemeral:

@@ -71,11 +71,12 @@ struct item {                          /* a node of the model */
 	uint64_t lock_changed, mtime_changed, ctime_changed; /* indices */
 	uint64_t granted;                                    /* index: by a grant, the last time */
 	int64_t mtime_ns, ctime_ns;
-	int64_t lock_delay_s; /* set on the node; -1: not */
-	uint32_t ttl_s;       /* time to live; 0: none */
-	uint64_t ttl_began;   /* index of its last renewal, */
-	int64_t ttl_from;     /* and virtual time of that */
-	uint32_t slots;       /* of a counting lock; 0: it does not count */
+	int64_t lock_delay_s;         /* set on the node; -1: not */
+	uint32_t ttl_s;               /* time to live; 0: none */
+	uint64_t budget[QUOTA_KINDS]; /* of a directory; 0: none */
+	uint64_t ttl_began;           /* index of its last renewal, */
+	int64_t ttl_from;             /* and virtual time of that */
+	uint32_t slots;               /* of a counting lock; 0: it does not count */
 	bool slot_delayed[LIMIT_SLOTS];
 	struct happenings happened;
 };
@@ -233,6 +234,18 @@ void model_open_or_close(struct sim *s, uint64_t index, uint64_t session, const 
 
 /* What an answer shows of the item. */
 void model_wrote(const struct item *it, struct outcome *want);
+
+/* ---- model_budgets.c ---- */
+
+/* Do the budgets allow so much more in the directory? What comes `from` a place below one of them
+ * is not more there; NULL: it is new. */
+bool model_budgets_allow(struct model *m, const struct item *directory, const struct item *from,
+                         uint64_t nodes, size_t bytes);
+/* The same of contents that become so long. */
+bool model_budgets_allow_length(struct model *m, const struct item *it, const struct item *from,
+                                size_t len);
+/* At the end: is what is below each directory counted, and is its budget the one that was set? */
+void model_check_usage(struct sim *s, const struct tree *t, uint64_t session);
 
 /* ---- model_rights.c ---- */
 

@@ -85,6 +85,8 @@ model_set_contents(struct sim *s, uint64_t index, const struct op_set_contents *
 		want->rc = RC_CANCELED;
 	} else if (!model_keeps_admin(&s->model, it, op->contents)) {
 		want->rc = RC_INVAL;
+	} else if (!model_budgets_allow_length(&s->model, it, NULL, op->contents.len)) {
+		want->rc = RC_DQUOT;
 	} else {
 		check_counter(s, it, model_latest(it)->contents, op->contents);
 		model_add_version(&s->model, it, index, bytes_copy(op->contents));
@@ -158,8 +160,11 @@ model_append(struct sim *s, uint64_t index, const struct op_append *op, struct o
 	buffer_put_bytes(&all, model_latest(it)->contents);
 	buffer_put_bytes(&all, op->data);
 	must(!all.failed);
-	if (!model_keeps_admin(&s->model, it, buffer_view(&all))) {
+	if (!model_budgets_allow_length(&s->model, it, NULL, all.len))
+		want->rc = RC_DQUOT;
+	else if (!model_keeps_admin(&s->model, it, buffer_view(&all)))
 		want->rc = RC_INVAL;
+	if (want->rc != RC_OK) {
 		buffer_free(&all);
 		return;
 	}
@@ -197,6 +202,11 @@ model_create(struct sim *s, uint64_t index, uint64_t session, const struct op_cr
 		want->rc = op->exclusive                ? RC_EXIST
 		           : it->kind == NODE_DIRECTORY ? RC_ISDIR
 		                                        : RC_NOTDIR;
+		return;
+	}
+	if (it == NULL &&
+	    !model_budgets_allow(&s->model, model_item(&s->model, op->parent), NULL, 1, 0)) {
+		want->rc = RC_DQUOT;
 		return;
 	}
 	want->fresh = it == NULL;
@@ -251,6 +261,13 @@ model_rename(struct sim *s, uint64_t index, const struct op_rename *op, struct o
 	}
 	if (target != source && is_kept(s, source)) {
 		want->rc = RC_BUSY;
+		return;
+	}
+	if (target == NULL ? !model_budgets_allow(&s->model, model_item(&s->model, op->new_parent),
+	                                          source, 1, model_latest(source)->contents.len)
+	                   : !model_budgets_allow_length(&s->model, target, source,
+	                                                 model_latest(source)->contents.len)) {
+		want->rc = RC_DQUOT;
 		return;
 	}
 	if (target != source) {
@@ -370,7 +387,13 @@ model_set_attribute(struct sim *s, const struct op *op, struct outcome *want)
 		want->rc = RC_BUSY;
 		return;
 	}
+	if (op->code == OP_set_quota && it->kind != NODE_DIRECTORY) {
+		want->rc = RC_NOTDIR;
+		return;
+	}
 	footprint_add(&s->model.changed, it->node);
+	if (op->code == OP_set_quota)
+		it->budget[op->set_quota.which] = op->set_quota.most;
 	if (op->code == OP_set_lock_delay)
 		it->lock_delay_s = op->set_lock_delay.seconds;
 	if (op->code == OP_set_lock_slots) {

@@ -224,6 +224,9 @@ model_permits(struct sim *s, const struct command *c, const struct op *op)
 		return may(s, c, it, RIGHT_READ | RIGHT_WRITE);
 	case OP_set_acl:
 		return may(s, c, it, RIGHT_CHANGE);
+	case OP_set_quota:
+		return !model_item_alive(it) || model_is_operator(s, c->session, c->user) ||
+		       may(s, c, model_item(&s->model, it->parent), RIGHT_CHANGE);
 	default:
 		return true;
 	}

@@ -243,4 +243,5 @@ model_check_tree(struct sim *s, const struct tree *t)
 		if (s->model.items[i]->kind == NODE_FILE)
 			check_item(s, t, session.id, s->model.items[i]);
 	}
+	model_check_usage(s, t, session.id);
 }

@@ -222,6 +222,7 @@ swarm_draw_servers(struct swarm *w, uint64_t seed)
 	w->firewall = w->bulk && w->clocks != CLOCKS_WILD && rng_chance(&own, 500);
 	w->rates[FAULT_SUCCESSOR] = maybe(&own, kinds[FAULT_SUCCESSOR].most);
 	w->transactions = rng_chance(&own, 400) ? 300 : 0;
+	w->quotas = rng_chance(&own, 300) ? 400 : 0;
 }
 
 void

@@ -176,6 +176,41 @@ work_ephemeral(struct sim *s, struct machine *m, int p)
 	}
 }
 
+/* A budget of few nodes, or of their bytes and a few more; or none any more. */
+static struct op
+bound(struct sim *s, uint64_t directory)
+{
+	const uint64_t nodes = rng_below(&s->cached.rng, 3);
+
+	if (rng_chance(&s->cached.rng, 500))
+		return (struct op){.code = OP_set_quota,
+		                   .set_quota = {directory, QUOTA_NODES, nodes}};
+	return (struct op){.code = OP_set_quota,
+	                   .set_quota = {directory, QUOTA_BYTES,
+	                                 256 * nodes + rng_below(&s->cached.rng, 3)}};
+}
+
+/* What the process does where there are budgets: the file that it has made grows, one gets another
+ * name, another one comes in. */
+static struct op
+fill(struct sim *s, const struct record *last, uint64_t directory)
+{
+	struct op op = {.code = OP_rename,
+	                .rename = {.parent = directory,
+	                           .name = bytes_of("f"),
+	                           .new_parent = directory,
+	                           .new_name = bytes_of("g")}};
+
+	if (last->op.code == OP_create && last->op.create.kind == NODE_FILE && last->rc == RC_OK)
+		return (struct op){.code = OP_append,
+		                   .append = {.node = last->got.node, .data = bytes_of("x")}};
+	if (rng_chance(&s->cached.rng, 500)) {
+		op.rename.parent = NODE_ROOT;
+		op.rename.name = bytes_of("a");
+	}
+	return op;
+}
+
 static struct op
 in_directory(struct sim *s, uint64_t directory)
 {
@@ -224,10 +259,17 @@ work_directories(struct sim *s, struct machine *m, int p)
 			return;
 		}
 		proc->node = work_answer(s, proc, 0)->got.node;
+		if (rng_chance(&s->cached.rng, s->swarm.quotas)) {
+			work_ask(s, m, p, bound(s, proc->node));
+			return;
+		}
 		/* fall through */
 	case 2:
 	case 3:
-		if (!ask_ttl(s, m, p))
+		if (rng_chance(&s->cached.rng, s->swarm.quotas))
+			work_ask(s, m, p,
+			         fill(s, work_answer(s, proc, proc->records_n - 1), proc->node));
+		else if (!ask_ttl(s, m, p))
 			work_ask(s, m, p, in_directory(s, proc->node));
 		return;
 	case 4:

@@ -86,6 +86,10 @@ print_op(struct buffer *t, const struct op *op)
 	case OP_set_lock_delay:
 		buffer_printf(t, " %lld", (long long)op->set_lock_delay.seconds);
 		break;
+	case OP_set_quota:
+		buffer_printf(t, " %s %llu", op->set_quota.which == QUOTA_NODES ? "nodes" : "bytes",
+		              (unsigned long long)op->set_quota.most);
+		break;
 	case OP_acquire:
 		buffer_printf(t, " %s%s, owner %d, acquisition %d%s", text_modes[a->mode],
 		              a->wait ? ", waiting" : "", (int)a->owner, (int)a->acquisition,

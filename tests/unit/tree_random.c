@@ -93,12 +93,23 @@ random_create(struct rng *r, const struct tree *t)
 }
 
 static struct op
+random_quota(struct rng *r, uint64_t node)
+{
+	const uint8_t which = (uint8_t)rng_below(r, QUOTA_KINDS);
+
+	return (struct op){.code = OP_set_quota,
+	                   .set_quota = {node, which, rng_below(r, which ? 16000 : 50)}};
+}
+
+static struct op
 random_contents_op(struct rng *r, const struct tree *t)
 {
 	uint64_t node = random_node(r, t, 3);
 
 	switch (rng_below(r, 4)) {
 	case 3:
+		if (rng_chance(r, 300))
+			return random_quota(r, random_node(r, t, 2));
 		return (struct op){.code = OP_set_ttl,
 		                   .set_ttl = {node, (uint32_t)rng_below(r, 3)}};
 	case 0:
@@ -479,6 +490,8 @@ random_step_op(struct rng *r, const struct tree *t)
 		op.acquire.acquire.wait = rng_chance(r, 10);
 		return op;
 	case 6:
+		if (rng_chance(r, 100))
+			return random_quota(r, 0);
 		if (rng_chance(r, 300))
 			return (struct op){.code = OP_set_ttl,
 			                   .set_ttl = {.seconds = (uint32_t)rng_below(r, 3)}};
@@ -665,7 +678,7 @@ random_read(struct rng *r, const struct tree *t, struct op *op)
 		*op = (struct op){.code = OP_get_sequencer, .get_sequencer = {.node = node}};
 		return;
 	default:
-		*op = (struct op){.code = OP_get_usage};
+		*op = (struct op){.code = OP_get_usage, .get_usage = {node}};
 	}
 }
 
