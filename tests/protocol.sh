@@ -27,7 +27,7 @@ rows() {
 			text = ""
 		}
 		line ~ /^#define WIRE_(msg|op|result)?_?[a-z_]+\(F\)/ { fields(line) }
-		line ~ /^#define WIRE_(MESSAGES|OPS|RESULTS|PARTS)\(/ { codes(line) }
+		line ~ /^#define WIRE_(MESSAGES|OPS|RESULTS|PARTS|ELEMENTS)\(/ { codes(line) }
 
 		function fields(s, name, list, part) {
 			name = s

@@ -419,7 +419,7 @@ element_next(const struct shape *shape, struct cursor *from, void *value)
 	return true;
 }
 
-#define ELEMENT(name)                                                     \
+#define X(name, most)                                                     \
 	void wire_put_##name(struct buffer *to, const struct name *value) \
 	{                                                                 \
 		shape_put(&shape_##name, value, to);                      \
@@ -428,26 +428,4 @@ element_next(const struct shape *shape, struct cursor *from, void *value)
 	{                                                                 \
 		return element_next(&shape_##name, from, value);          \
 	}
-ELEMENT(child)
-ELEMENT(lock_holder)
-ELEMENT(lock_waiter)
-ELEMENT(command)
-ELEMENT(log_entry)
-ELEMENT(slot_header)
-ELEMENT(member)
-ELEMENT(mark)
-ELEMENT(progress)
-ELEMENT(peer_link)
-ELEMENT(session_row)
-ELEMENT(lock_row)
-ELEMENT(setting_value)
-ELEMENT(setting_row)
-ELEMENT(principal_row)
-ELEMENT(acl_file)
-ELEMENT(limit_row)
-ELEMENT(node_key)
-ELEMENT(step)
-ELEMENT(step_done)
-ELEMENT(watch)
-ELEMENT(watch_state)
-ELEMENT(watch_event)
+WIRE_ELEMENTS(X)

@@ -1,4 +1,4 @@
-/* Encoding, decoding and printing of everything in wire/schema.h, driven by one table.
+/* Encoding and decoding of everything in wire/schema.h, driven by one table.
  *
  * Every decoder is total: any bytes give a value or RC_BAD_MESSAGE, nothing is allocated, and every
  * length was compared with its limit and with what is there. Decoded values are views into `from`.
@@ -70,38 +70,10 @@ bool wire_entry_members(struct bytes payload, struct op_set_members *change);
 /* List elements: wire_put_NAME appends one to the buffer that becomes list.packed; wire_next_NAME
  * takes the next from a cursor over list.packed, which was checked when the list was decoded: false
  * at the end. */
-#define WIRE_ELEMENT(name)                                                 \
+#define X(name, most)                                                      \
 	void wire_put_##name(struct buffer *to, const struct name *value); \
 	bool wire_next_##name(struct cursor *from, struct name *value);
-WIRE_ELEMENT(child)
-WIRE_ELEMENT(lock_holder)
-WIRE_ELEMENT(lock_waiter)
-WIRE_ELEMENT(command)
-WIRE_ELEMENT(log_entry)
-WIRE_ELEMENT(slot_header)
-WIRE_ELEMENT(member)
-WIRE_ELEMENT(mark)
-WIRE_ELEMENT(progress)
-WIRE_ELEMENT(peer_link)
-WIRE_ELEMENT(session_row)
-WIRE_ELEMENT(lock_row)
-WIRE_ELEMENT(setting_value)
-WIRE_ELEMENT(setting_row)
-WIRE_ELEMENT(principal_row)
-WIRE_ELEMENT(acl_file)
-WIRE_ELEMENT(limit_row)
-WIRE_ELEMENT(node_key)
-WIRE_ELEMENT(step)
-WIRE_ELEMENT(step_done)
-WIRE_ELEMENT(watch)
-WIRE_ELEMENT(watch_state)
-WIRE_ELEMENT(watch_event)
-#undef WIRE_ELEMENT
-
-/* One line for traces: "request session=7 number=3 op=set_contents{node=5 ...}". Long bytes are
- * shortened to their length. */
-void wire_print_message(struct buffer *to, const struct message *m);
-/* The same of an operation. */
-void wire_print_op(struct buffer *to, const struct op *op);
+WIRE_ELEMENTS(X)
+#undef X
 
 #endif

@@ -1,7 +1,8 @@
 /* The schema: every message, operation, result and stored record of the system, described once.
  *
- * From these lists come the C structs (wire/types.h), the encoder, the total decoder, the printer
- * (wire/codec.h) and the tests' random values. A field is F(kind, name, argument):
+ * From these lists come the C structs (wire/types.h), the encoder and the total decoder
+ * (wire/codec.h), and the printer and the random values of the tests. A field is F(kind, name,
+ * argument):
  *
  *   u8 u32 u64 i64   a number, little endian
  *   bytes            u32 length and that many bytes, at most `argument`
@@ -205,12 +206,16 @@ enum { WIRE_MINOR = 0 };
 #define WIRE_limit_row(F) F(text, name, LIMIT_NAME) F(text, unit, LIMIT_NAME)                 \
 	F(u8, whose, 0) F(u64, used, 0) F(u64, most, 0) F(text, principal, LIMIT_PRINCIPAL)
 
-#define WIRE_PARTS(S)                                                                         \
-	S(attr) S(child) S(ticket) S(lock_holder) S(lock_waiter) S(guard) S(command) S(acquire)    \
-	S(step) S(step_done)                                                                      \
-	S(ballot) S(log_entry) S(slot_header) S(member) S(mark) S(progress) S(peer_link)          \
-	S(session_row) S(lock_row) S(setting_value) S(setting_row) S(limit_row) S(node_key)       \
-	S(watch) S(watch_state) S(watch_event) S(principal_row) S(acl_file)
+/* Elements of lists, with the LIMIT_ of their number in one. */
+#define WIRE_ELEMENTS(E)                                                                      \
+	E(child, LISTING) E(lock_holder, HOLDERS) E(lock_waiter, WAITERS) E(step, STEPS)          \
+	E(step_done, TRANSACTION) E(command, ENTRY_COMMANDS) E(log_entry, FRAME)                  \
+	E(slot_header, FRAME) E(member, MEMBERS) E(mark, MEMBERS) E(progress, MEMBERS)            \
+	E(peer_link, MEMBERS) E(session_row, SESSIONS) E(lock_row, FRAME) E(node_key, KEYS)       \
+	E(setting_value, SETTINGS) E(setting_row, SETTINGS) E(principal_row, PRINCIPALS)          \
+	E(acl_file, FRAME) E(limit_row, LIMITS) E(watch, WATCHES) E(watch_state, WATCHES)         \
+	E(watch_event, EVENTS)
+#define WIRE_PARTS(S) S(attr) S(ticket) S(guard) S(acquire) S(ballot)
 
 /* ---- operations: the requests of a session ---- */
 

@@ -1,30 +1,9 @@
 #include "cell/wire/shape.h"
 
-/* The maximum number of elements of a list, by the shape of its elements. */
 enum {
-	LIST_MAX_child = LIMIT_LISTING,
-	LIST_MAX_lock_holder = LIMIT_HOLDERS,
-	LIST_MAX_lock_waiter = LIMIT_WAITERS,
-	LIST_MAX_step = LIMIT_STEPS,
-	LIST_MAX_step_done = LIMIT_TRANSACTION,
-	LIST_MAX_command = LIMIT_ENTRY_COMMANDS,
-	LIST_MAX_log_entry = LIMIT_FRAME, /* limited by the frame alone */
-	LIST_MAX_slot_header = LIMIT_FRAME,
-	LIST_MAX_member = LIMIT_MEMBERS,
-	LIST_MAX_mark = LIMIT_MEMBERS,
-	LIST_MAX_progress = LIMIT_MEMBERS,
-	LIST_MAX_peer_link = LIMIT_MEMBERS,
-	LIST_MAX_session_row = LIMIT_SESSIONS,
-	LIST_MAX_lock_row = LIMIT_FRAME,
-	LIST_MAX_setting_value = LIMIT_SETTINGS,
-	LIST_MAX_setting_row = LIMIT_SETTINGS,
-	LIST_MAX_principal_row = LIMIT_PRINCIPALS,
-	LIST_MAX_acl_file = LIMIT_FRAME,
-	LIST_MAX_limit_row = LIMIT_LIMITS,
-	LIST_MAX_node_key = LIMIT_KEYS,
-	LIST_MAX_watch = LIMIT_WATCHES,
-	LIST_MAX_watch_state = LIMIT_WATCHES,
-	LIST_MAX_watch_event = LIMIT_EVENTS,
+#define X(name, most) LIST_MAX_##name = LIMIT_##most,
+	WIRE_ELEMENTS(X)
+#undef X
 };
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
@@ -58,8 +37,9 @@ enum {
 #define SHAPE(id) {id##_fields, COUNT(id##_fields), sizeof(struct id)};
 #define ALTERNATIVE(id) FIELDS(id) static const struct shape shape_##id = SHAPE(id)
 
-#define X(name) FIELDS(name) const struct shape shape_##name = SHAPE(name)
+#define X(name, ...) FIELDS(name) const struct shape shape_##name = SHAPE(name)
 WIRE_PARTS(X)
+WIRE_ELEMENTS(X)
 X(entry)
 #undef X
 

@@ -37,25 +37,9 @@ struct shape {
 
 /* The struct of any element that a list may have. */
 union wire_element {
-	struct child child;
-	struct lock_holder lock_holder;
-	struct lock_waiter lock_waiter;
-	struct command command;
-	struct log_entry log_entry;
-	struct slot_header slot_header;
-	struct member member;
-	struct mark mark;
-	struct progress progress;
-	struct session_row session_row;
-	struct lock_row lock_row;
-	struct setting_value setting_value;
-	struct setting_row setting_row;
-	struct principal_row principal_row;
-	struct limit_row limit_row;
-	struct node_key node_key;
-	struct watch watch;
-	struct watch_state watch_state;
-	struct watch_event watch_event;
+#define X(name, most) struct name name;
+	WIRE_ELEMENTS(X)
+#undef X
 };
 
 /* Offset of the alternatives: the start of the union. */
@@ -79,8 +63,9 @@ const struct variant *variant_of_message(unsigned code);
 
 /* The shapes of structs that are not alternatives. */
 extern const struct shape shape_entry;
-#define X(name) extern const struct shape shape_##name;
+#define X(name, ...) extern const struct shape shape_##name;
 WIRE_PARTS(X)
+WIRE_ELEMENTS(X)
 #undef X
 
 /* Appends the encoded fields of the struct at `from`. */

@@ -120,11 +120,12 @@ struct wire_list {
 
 #define WIRE_MEMBER(kind, name, argument) WIRE_TYPE_##kind name;
 
-#define WIRE_STRUCT(shape)                \
+#define WIRE_STRUCT(shape, ...)           \
 	struct shape {                    \
 		WIRE_##shape(WIRE_MEMBER) \
 	};
 WIRE_PARTS(WIRE_STRUCT)
+WIRE_ELEMENTS(WIRE_STRUCT)
 WIRE_STRUCT(entry)
 #undef WIRE_STRUCT
 

@@ -22,7 +22,8 @@ compile() {
 # shellcheck disable=SC2046 # words
 compile $(cd "$source" && ls cell/base/*.c cell/wire/*.c cell/tree/*.c cell/master/*.c \
 	cell/paxos/*.c cell/replica/*.c cell/config/*.c cell/sys/*.c fs/mount/*.c fs/fuse/*.c \
-	tests/unit/mount_bench.c tests/unit/tree_fixture.c tests/unit/row_store.c) || exit 1
+	tests/unit/mount_bench.c tests/unit/tree_fixture.c tests/unit/row_store.c \
+	tests/unit/wire_print.c) || exit 1
 ar rcs fuzz/libfuzz.a fuzz/objects/*.o || exit 1
 
 mkdir -p fuzz/corpus/tree fuzz/corpus/replica fuzz/corpus/fuse

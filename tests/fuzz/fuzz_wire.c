@@ -5,6 +5,7 @@
 #include "cell/base/must.h"
 #include "cell/wire/codec.h"
 #include "cell/wire/shape.h"
+#include "tests/unit/wire_print.h"
 
 static void
 try_frame(struct bytes input, struct buffer *again, struct buffer *line)

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "tests/sim/sim.h"
+#include "tests/unit/wire_print.h"
 
 enum { PATH_ROOM = 4 * NAME_ROOM, PATH_BUFFERS = 4, TEXT_MAX = 40 };
 

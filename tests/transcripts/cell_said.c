@@ -4,6 +4,7 @@
 #include <string.h>
 #include "cell/base/must.h"
 #include "tests/transcripts/cell_player.h"
+#include "tests/unit/wire_print.h"
 
 enum { LINE_MAX = 4096 };
 

@@ -4,6 +4,7 @@
 #include "cell/base/must.h"
 #include "tests/transcripts/client_player.h"
 #include "tests/transcripts/client_watched.h"
+#include "tests/unit/wire_print.h"
 
 /* Fields are left out that are mostly zero or empty, and session and epoch where they are those of
  * a safe client. */

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "cell/wire/codec.h"
+#include "tests/unit/wire_print.h"
 #include "tests/unit/wire_values.h"
 
 enum { CODES = 256, LINE = 1 << 20 };

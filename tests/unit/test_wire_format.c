@@ -3,6 +3,7 @@
 
 #include <string.h>
 #include "cell/wire/codec.h"
+#include "tests/unit/wire_print.h"
 
 static void
 assert_golden(const struct message *m, const char *hex, const char *line)

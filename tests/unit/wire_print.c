@@ -1,6 +1,6 @@
-/* Prints messages as lines for people: traces, logs and failing tests. */
+#include "tests/unit/wire_print.h"
+
 #include <inttypes.h>
-#include "cell/wire/codec.h"
 #include "cell/wire/shape.h"
 
 enum {
