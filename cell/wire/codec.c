@@ -346,6 +346,23 @@ wire_op_set_node(struct op *op, uint64_t node)
 	*(uint64_t *)(void *)((uint8_t *)op + at) = node;
 }
 
+struct bytes *
+wire_op_bytes(struct op *op, size_t nth)
+{
+	const struct shape *shape = wire_op(op->code)->shape;
+
+	for (size_t i = 0; i < shape->n; i++) {
+		const struct field *field = &shape->fields[i];
+		uint8_t *const at = (uint8_t *)op + OP_FIELDS + field->offset;
+
+		if (field->kind == FIELD_LIST && nth-- == 0)
+			return &((struct wire_list *)(void *)at)->packed;
+		if ((field->kind == FIELD_BYTES || field->kind == FIELD_TEXT) && nth-- == 0)
+			return (struct bytes *)(void *)at;
+	}
+	return NULL;
+}
+
 /* ---- results ---- */
 
 void

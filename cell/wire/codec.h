@@ -50,6 +50,8 @@ enum result_kind wire_answer_kind(enum op_code code, enum rc rc);
 uint64_t wire_op_node(const struct op *op);
 /* Makes it the node of the operation, which has one. */
 void wire_op_set_node(struct op *op, uint64_t node);
+/* The operation's nth field of bytes, counted from 0, lists included; NULL: it has no more. */
+struct bytes *wire_op_bytes(struct op *op, size_t nth);
 /* The attributes in a result with which a file may be opened; NULL if it has none. */
 const struct attr *wire_result_attr(const struct result *r);
 

@@ -21,15 +21,6 @@ call_patience_order(const struct call *a, const struct call *b)
 
 RB_GENERATE(call_patience, call, by_patience, call_patience_order)
 
-void
-calls_begin(struct calls *calls)
-{
-	TAILQ_INIT(&calls->all);
-	RB_INIT(&calls->unanswered);
-	RB_INIT(&calls->asked);
-	RB_INIT(&calls->interrupted);
-}
-
 struct call *
 call_new(struct mount *m, const struct mount_event *event)
 {
@@ -75,50 +66,6 @@ call_refer(struct call *c, struct inode *inode)
 
 /* ---- asking ---- */
 
-/* The views in an update must stay valid until the end of the step, whatever is freed in it. */
-static void
-keep_texts(struct mount *m, struct client_call *r)
-{
-	struct op *op = &r->op;
-
-	r->user = mount_keep(m, r->user);
-	switch (op->code) {
-	case OP_lookup:
-		op->lookup.name = mount_keep(m, op->lookup.name);
-		break;
-	case OP_get_listing:
-		op->get_listing.after = mount_keep(m, op->get_listing.after);
-		break;
-	case OP_create:
-		op->create.name = mount_keep(m, op->create.name);
-		break;
-	case OP_set_contents:
-		op->set_contents.contents = mount_keep(m, op->set_contents.contents);
-		break;
-	case OP_append:
-		op->append.data = mount_keep(m, op->append.data);
-		break;
-	case OP_rename:
-		op->rename.name = mount_keep(m, op->rename.name);
-		op->rename.new_name = mount_keep(m, op->rename.new_name);
-		break;
-	case OP_delete:
-		op->delete.name = mount_keep(m, op->delete.name);
-		break;
-	case OP_check_sequencer:
-		op->check_sequencer.sequencer = mount_keep(m, op->check_sequencer.sequencer);
-		break;
-	case OP_transaction:
-		op->transaction.steps.packed = mount_keep(m, op->transaction.steps.packed);
-		break;
-	case OP_set_acl:
-		op->set_acl.name = mount_keep(m, op->set_acl.name);
-		break;
-	default:
-		break;
-	}
-}
-
 /* Giving a lock back needs no guard, and a stale one may be replaced. */
 static struct guard
 guard_of(struct mount *m, const struct call *c)
@@ -163,6 +110,7 @@ call_ask(struct mount *m, struct call *c, const struct op *op, call_then *then)
 {
 	struct mount_update *u = m->update;
 	struct client_call *r;
+	struct bytes *text;
 
 	must(c->token == 0 && c->queue == NULL);
 	c->token = ++m->calls.next_token;
@@ -180,32 +128,26 @@ call_ask(struct mount *m, struct call *c, const struct op *op, call_then *then)
 	    .outlasts = c->outlasts,
 	    .guard = guard_of(m, c),
 	    .opened = opened_of(c),
-	    .user = call_user(c),
+	    .user = mount_keep(m, call_user(c)),
 	};
-	if (MOUNT_TRACES(m))
-		mount_trace_ask(m, c, op);
+	/* The views in an update must stay valid until the end of the step, whatever is freed in
+	 * it. */
+	for (size_t n = 0; (text = wire_op_bytes(&r->op, n)) != NULL; n++)
+		*text = mount_keep(m, *text);
+	MESSAGE_TRACE(m->config.trace, "call %llu asks%s: %s of node %llu",
+	              (unsigned long long)c->event.call, c->ordered ? " in order" : "",
+	              wire_op(op->code)->name, (unsigned long long)c->node);
 	must(RB_INSERT(call_tokens, &m->calls.asked, c) == NULL);
-	keep_texts(m, r);
 }
 
 /* The attributes in an answer; NULL if there are none. */
 static const struct attr *
 attr_of(const struct client_answer *a)
 {
-	switch (a->rc == RC_OK ? a->result.kind : RESULT_none) {
-	case RESULT_attr:
-		return &a->result.attr.attr;
-	case RESULT_created:
-		return &a->result.created.attr;
-	case RESULT_contents:
-		return &a->result.contents.attr;
-	case RESULT_listing:
-		return &a->result.listing.attr;
-	case RESULT_renamed:
-		return &a->result.renamed.attr;
-	default:
+	if (a->rc != RC_OK)
 		return NULL;
-	}
+	return a->result.kind == RESULT_listing ? &a->result.listing.attr
+	                                        : wire_result_attr(&a->result);
 }
 
 /* While nothing is taken away, a handle has the newest check digits: they outlast a rotation of the
@@ -239,8 +181,9 @@ call_heard(struct mount *m, const struct client_answer *answer)
 
 	if (c == NULL)
 		return;
-	if (MOUNT_TRACES(m))
-		mount_trace_heard(m, c, &a);
+	MESSAGE_TRACE(m->config.trace, "call %llu: %s of node %llu is answered %s",
+	              (unsigned long long)c->event.call, wire_op(c->op)->name,
+	              (unsigned long long)c->node, rc_name(a.rc));
 	RB_REMOVE(call_tokens, &m->calls.asked, c);
 	c->token = 0;
 	metrics_heard(m, c->op, a.rc);

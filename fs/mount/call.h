@@ -80,9 +80,6 @@ KEYED_PROTOTYPE(call_numbers, call, by_number)
 KEYED_PROTOTYPE(call_tokens, call, by_token)
 RB_PROTOTYPE(call_patience, call, by_patience, )
 
-/* Initializes the calls of a new mount. */
-void calls_begin(struct calls *calls);
-
 /* A call of the kernel, which has to be answered; the event is copied. */
 struct call *call_new(struct mount *m, const struct mount_event *event);
 /* Background work that no caller waits for: a call that counts as answered, and whose requests are

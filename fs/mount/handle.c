@@ -10,14 +10,6 @@
 
 KEYED_GENERATE(handle_numbers, handle, by_number, fh)
 
-void
-handles_begin(struct handles *handles)
-{
-	TAILQ_INIT(&handles->all);
-	RB_INIT(&handles->by_number);
-	TAILQ_INIT(&handles->ready);
-}
-
 struct handle *
 handle_make(struct mount *m, struct inode *inode, uint64_t fh)
 {
@@ -94,12 +86,6 @@ bool
 handle_writable(const struct handle *h)
 {
 	return (h->flags & O_ACCMODE) != O_RDONLY;
-}
-
-bool
-handle_readable(const struct handle *h)
-{
-	return (h->flags & O_ACCMODE) != O_WRONLY;
 }
 
 void
@@ -507,17 +493,5 @@ create_heard(struct mount *m, struct call *c, const struct client_answer *a)
 void
 handle_create(struct mount *m, struct call *c)
 {
-	struct op op = {.code = OP_create};
-	int error = name_error(c->event.ino, c->event.name);
-
-	if (error) {
-		call_status(m, c, error);
-		return;
-	}
-	op.create = (struct op_create){.parent = c->event.ino,
-	                               .name = c->event.name,
-	                               .kind = NODE_FILE,
-	                               .ephemeral = (c->event.mode & S_ISVTX) != 0,
-	                               .exclusive = (c->event.flags & O_EXCL) != 0};
-	call_ask(m, c, &op, create_heard);
+	name_create(m, c, NODE_FILE, (c->event.flags & O_EXCL) != 0, create_heard);
 }

@@ -89,9 +89,6 @@ struct handles {
 	size_t files; /* open files; if there are none, a rename or unlink needs no lookup */
 };
 
-/* Initializes the handles of a new mount. */
-void handles_begin(struct handles *handles);
-
 /* An open file or directory of the inode, for the user of the call. */
 struct handle *handle_new(struct mount *m, struct inode *inode, const struct call *c);
 /* One of this number, which no other has, with nothing else set: for the image. */
@@ -119,8 +116,6 @@ void handle_run_ready(struct mount *m);
 void handle_die(struct mount *m, struct handle *h);
 /* Opened for writing. */
 bool handle_writable(const struct handle *h);
-/* Opened for reading. */
-bool handle_readable(const struct handle *h);
 /* OPEN of a file. */
 void handle_open(struct mount *m, struct call *c);
 /* CREATE of a file. */

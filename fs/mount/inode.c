@@ -35,13 +35,6 @@ inode_get(struct mount *m, uint64_t ino)
 	return i;
 }
 
-/* The kernel never looks up the root, but keeps its attributes. */
-void
-inodes_begin(struct mount *m)
-{
-	inode_get(m, NODE_ROOT)->refs++;
-}
-
 static void
 inode_free(struct inode *i)
 {

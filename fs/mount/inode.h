@@ -40,8 +40,6 @@ struct inode {
 RB_HEAD(inode_numbers, inode);
 KEYED_PROTOTYPE(inode_numbers, inode, by_number)
 
-/* Makes the root's inode, for the life of the mount. */
-void inodes_begin(struct mount *m);
 /* Frees all inodes, when calls, handles and locks are freed already. */
 void inodes_free(struct mount *m);
 /* True for the number of a directory or file of .cell, which is no node. */

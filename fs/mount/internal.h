@@ -1,13 +1,25 @@
-/* The parts that the files of the mount share: the mount's state, made of parts that one file each
- * writes, and the functions of files that have no state of their own.
+/* The state that the files of the mount share, a struct of parts, each of which one file writes,
+ * and the functions of files that have no state of their own.
  *
- *   mount         begin and end; the handler of each kind of call; the session, what a call needs
- * to know of its caller, the trace call inode handle snapshot buffer commit mount_lock stale
- * kernel_cache metrics refusal summary namespace     names: lookup, mkdir, unlink, rmdir, and
- * rename, the atomic replacement file_lock     the three owners of a mount_lock: flock, fcntl, the
- * attribute ephemeral_open  whether this session has a node open       listing      open
- * directories event_stream, event_text   watched nodes, poll, .cell/events virtual       the
- * directory .cell           setattr, xattr    as their names say */
+ *   mount.c              begin and end, the step, the kinds of calls; the end of the session
+ *   call.c               a parked call: asking the cell, signals, answering
+ *   inode.c, handle.c    what the kernel knows; who has it open, and whose turn it is
+ *   snapshot.c           the contents that a handle reads
+ *   buffer.c, commit.c   its uncommitted writes, and when they are sent
+ *   mount_lock.c         the lock of one owner on one node
+ *   file_lock.c          the three kinds of owners: flock, fcntl, the attribute
+ *   namespace.c          lookup, mkdir, unlink, rmdir, and rename, the atomic replacement
+ *   listing.c            open directories
+ *   setattr.c, xattr.c   attributes
+ *   ephemeral_open.c     whether this session has a node open
+ *   event_stream.c       watched nodes, poll, .cell/events; event_text.c: its lines
+ *   transaction_file.c   .cell/txn; transaction_text.c: its lines
+ *   virtual.c            the directory .cell; metrics.c: one of its files
+ *   kernel_cache.c       what the kernel may keep
+ *   stale.c              paths to dead nodes
+ *   refusal.c            the rights that refused calls were missing
+ *   summary.c            what the machine asks of every mount
+ *   mount_image.c        the mount as another process goes on with it */
 #ifndef LSFS_FS_MOUNT_INTERNAL_H
 #define LSFS_FS_MOUNT_INTERNAL_H
 
@@ -46,9 +58,9 @@ struct version *version_get(struct mount *m, uint64_t node, uint64_t generation,
 /* The same of the inode's node, but a new version takes over the bytes of the buffer. */
 struct version *version_take(struct mount *m, struct inode *i, uint64_t generation,
                              struct buffer *data);
-/* A new one for the image, which takes over the bytes; `newest` of the node's. */
-struct version *version_make(struct mount *m, uint64_t node, uint64_t generation, struct bytes data,
-                             bool newest);
+/* A new one, which takes over the bytes. `i`: the inode whose newest version it is; NULL: none. */
+struct version *version_new(struct mount *m, struct inode *i, uint64_t node, uint64_t generation,
+                            struct bytes own);
 /* Adds a reference; accepts NULL. */
 struct version *version_ref(struct version *v);
 /* Drops a reference; accepts NULL. */
@@ -57,8 +69,6 @@ void version_put(struct mount *m, struct version *v);
 void version_set(struct mount *m, struct version **at, struct version *v);
 /* Called at the next step: drops the references of the views in replies. */
 void version_views_end(struct mount *m);
-/* Frees what is kept beside the versions themselves. */
-void versions_free(struct mount *m);
 /* The part of `b` at the offset, of at most `size` bytes. */
 struct bytes bytes_slice(struct bytes b, int64_t offset, size_t size);
 
@@ -244,11 +254,6 @@ void mount_stale_inode(struct mount *m, uint64_t ino);
 
 /* A line of the trace: a verdict, with its numbers. */
 #define MOUNT_TRACE(m, ...) TRACE((m)->config.trace, __VA_ARGS__)
-#define MOUNT_TRACES(m) ((m)->config.trace && (m)->config.trace->on)
-/* A request to the cell, for a call. */
-void mount_trace_ask(struct mount *m, const struct call *c, const struct op *op);
-/* Its answer. */
-void mount_trace_heard(struct mount *m, const struct call *c, const struct client_answer *a);
 /* The name of a call's kind, for people. */
 const char *mount_call_name(enum mount_event_kind kind);
 
@@ -265,8 +270,10 @@ void name_mkdir(struct mount *m, struct call *c);
 void name_mknod(struct mount *m, struct call *c);
 /* UNLINK and RMDIR. */
 void name_delete(struct mount *m, struct call *c);
-/* The errno for a name that nobody may use in that directory; 0: it can be used. */
-int name_error(uint64_t parent, struct bytes name);
+/* Asks for a node of the call's name, ephemeral if its mode has S_ISVTX, and goes on with `then`;
+ * a name that nobody may use there is refused. `exclusive`: an existing node is no answer. */
+void name_create(struct mount *m, struct call *c, enum node_kind kind, bool exclusive,
+                 call_then *then);
 /* RENAME. */
 void rename_call(struct mount *m, struct call *c);
 /* OPENDIR. */

@@ -142,9 +142,3 @@ kernel_cache_dropped(struct mount *m, const struct mount_event *e)
 	RB_FOREACH(i, inode_numbers, &m->inodes)
 		kernel_cache_drop(m, i);
 }
-
-void
-kernel_cache_free(struct mount *m)
-{
-	free(m->kernel_cache.replies);
-}

@@ -39,7 +39,5 @@ void kernel_cache_drop(struct mount *m, struct inode *i);
 void kernel_cache_dropped(struct mount *m, const struct mount_event *e);
 /* The kernel has all replies. */
 void kernel_cache_written(struct mount *m);
-/* Frees what it keeps. */
-void kernel_cache_free(struct mount *m);
 
 #endif

@@ -1,4 +1,5 @@
-/* Making and freeing a mount, and the table of the functions that handle each kind of call. */
+/* The life and the steps of a mount, the end of its session, and the table of the kinds of calls.
+ */
 #include <fcntl.h>
 #include <string.h>
 #include "fs/mount/internal.h"
@@ -64,7 +65,7 @@ session_died(struct mount *m)
 /* Detects that the session to which the handles and locks belong has ended, and begins with the
  * next one. */
 static void
-mount_session_follow(struct mount *m)
+session_follow(struct mount *m)
 {
 	struct client_status s = client_status(m->client);
 	bool alive = s.session && (s.state == CLIENT_SAFE || s.state == CLIENT_JEOPARDY);
@@ -165,86 +166,59 @@ mount_wants(const struct mount *m, const struct mount_event *event)
 	}
 }
 
-/* ---- the trace ---- */
+/* ---- the kinds of calls ---- */
 
-/* The lines of the trace that more than one file needs: what the kernel asks, what the mount asks
- * the cell, and how both are answered. They tell names and numbers, never contents. */
+static void
+refused_call(struct mount *m, struct call *c)
+{
+	call_status(m, c, EPERM);
+}
 
-static const char *const kinds[] = {
-    [MOUNT_LOOKUP] = "lookup",
-    [MOUNT_GETATTR] = "getattr",
-    [MOUNT_SETATTR] = "setattr",
-    [MOUNT_ACCESS] = "access",
-    [MOUNT_MKDIR] = "mkdir",
-    [MOUNT_MKNOD] = "mknod",
-    [MOUNT_UNLINK] = "unlink",
-    [MOUNT_RMDIR] = "rmdir",
-    [MOUNT_RENAME] = "rename",
-    [MOUNT_REFUSED] = "link",
-    [MOUNT_OPEN] = "open",
-    [MOUNT_CREATE] = "create",
-    [MOUNT_READ] = "read",
-    [MOUNT_WRITE] = "write",
-    [MOUNT_FLUSH] = "flush",
-    [MOUNT_FSYNC] = "fsync",
-    [MOUNT_RELEASE] = "release",
-    [MOUNT_OPENDIR] = "opendir",
-    [MOUNT_READDIR] = "readdir",
-    [MOUNT_RELEASEDIR] = "releasedir",
-    [MOUNT_STATFS] = "statfs",
-    [MOUNT_GETXATTR] = "getxattr",
-    [MOUNT_SETXATTR] = "setxattr",
-    [MOUNT_LISTXATTR] = "listxattr",
-    [MOUNT_REMOVEXATTR] = "removexattr",
-    [MOUNT_FLOCK] = "flock",
-    [MOUNT_SETLK] = "setlk",
-    [MOUNT_GUARD] = "guard",
-    [MOUNT_POISON] = "poison",
-    [MOUNT_WATCH_TREE] = "watch tree",
-    [MOUNT_GETLK] = "getlk",
-    [MOUNT_POLL] = "poll",
+enum { VIRTUAL_TOO = 1 }; /* the handler accepts inodes of /.cell */
+
+static const struct {
+	const char *name; /* for people */
+	call_next *handler;
+	int flags;
+} kinds[] = {
+    [MOUNT_LOOKUP] = {"lookup", name_lookup, VIRTUAL_TOO},
+    [MOUNT_GETATTR] = {"getattr", inode_getattr, 0},
+    [MOUNT_SETATTR] = {"setattr", setattr_call, 0},
+    [MOUNT_ACCESS] = {"access", inode_access, 0},
+    [MOUNT_MKDIR] = {"mkdir", name_mkdir, VIRTUAL_TOO},
+    [MOUNT_MKNOD] = {"mknod", name_mknod, VIRTUAL_TOO},
+    [MOUNT_UNLINK] = {"unlink", name_delete, VIRTUAL_TOO},
+    [MOUNT_RMDIR] = {"rmdir", name_delete, VIRTUAL_TOO},
+    [MOUNT_RENAME] = {"rename", rename_call, VIRTUAL_TOO},
+    [MOUNT_REFUSED] = {"link", refused_call, VIRTUAL_TOO},
+    [MOUNT_OPEN] = {"open", handle_open, 0},
+    [MOUNT_CREATE] = {"create", handle_create, VIRTUAL_TOO},
+    [MOUNT_READ] = {"read", snapshot_read, 0},
+    [MOUNT_WRITE] = {"write", buffer_write, 0},
+    [MOUNT_FLUSH] = {"flush", commit_flush, 0},
+    [MOUNT_FSYNC] = {"fsync", commit_fsync, 0},
+    [MOUNT_RELEASE] = {"release", handle_release, VIRTUAL_TOO},
+    [MOUNT_OPENDIR] = {"opendir", listing_open, 0},
+    [MOUNT_READDIR] = {"readdir", listing_read, 0},
+    [MOUNT_RELEASEDIR] = {"releasedir", handle_release, VIRTUAL_TOO},
+    [MOUNT_STATFS] = {"statfs", summary_statfs, VIRTUAL_TOO},
+    [MOUNT_GETXATTR] = {"getxattr", xattr_get, VIRTUAL_TOO},
+    [MOUNT_SETXATTR] = {"setxattr", xattr_set, VIRTUAL_TOO},
+    [MOUNT_LISTXATTR] = {"listxattr", xattr_list, VIRTUAL_TOO},
+    [MOUNT_REMOVEXATTR] = {"removexattr", xattr_remove, VIRTUAL_TOO},
+    [MOUNT_FLOCK] = {"flock", flock_call, 0},
+    [MOUNT_SETLK] = {"setlk", record_lock_call, 0},
+    [MOUNT_GUARD] = {"guard", handle_guard, 0},
+    [MOUNT_POISON] = {"poison", handle_poison, 0},
+    [MOUNT_WATCH_TREE] = {"watch tree", event_watch_tree, 0},
+    [MOUNT_GETLK] = {"getlk", record_lock_get, 0},
+    [MOUNT_POLL] = {"poll", event_watch_poll, VIRTUAL_TOO},
 };
 
 const char *
 mount_call_name(enum mount_event_kind kind)
 {
-	return kinds[kind];
-}
-
-/* A line about a message, while MOUNT_TRACES: a call of the kernel. */
-static void
-mount_trace_call(struct mount *m, const struct mount_event *e)
-{
-	struct trace *t = m->config.trace;
-
-	MESSAGE_TRACE(t, "call %llu of thread %d: %s %.*s in inode %llu, handle %llu",
-	              (unsigned long long)e->call, (int)e->thread, kinds[e->kind], (int)e->name.len,
-	              e->name.len ? (const char *)e->name.data : "", (unsigned long long)e->ino,
-	              (unsigned long long)e->fh);
-}
-
-void
-mount_trace_ask(struct mount *m, const struct call *c, const struct op *op)
-{
-	MESSAGE_TRACE(m->config.trace, "call %llu asks%s: %s of node %llu",
-	              (unsigned long long)c->event.call, c->ordered ? " in order" : "",
-	              wire_op(op->code)->name, (unsigned long long)wire_op_node(op));
-}
-
-void
-mount_trace_heard(struct mount *m, const struct call *c, const struct client_answer *a)
-{
-	MESSAGE_TRACE(m->config.trace, "call %llu: %s of node %llu is answered %s",
-	              (unsigned long long)c->event.call, wire_op(c->op)->name,
-	              (unsigned long long)c->node, rc_name(a->rc));
-}
-
-/* The answer to the call. */
-static void
-mount_trace_reply(struct mount *m, const struct mount_reply *r)
-{
-	MESSAGE_TRACE(m->config.trace, "call %llu is answered: %s%s", (unsigned long long)r->call,
-	              r->error ? "error " : "done", r->error ? rc_errno_name(r->error) : "");
+	return kinds[kind].name;
 }
 
 /* ---- steps ---- */
@@ -256,10 +230,12 @@ mount_new(const struct mount_config *config, const struct client *client)
 
 	m->config = *config;
 	m->client = client;
-	calls_begin(&m->calls);
-	handles_begin(&m->handles);
-	locks_begin(&m->locks);
-	inodes_begin(m);
+	TAILQ_INIT(&m->calls.all);
+	TAILQ_INIT(&m->handles.all);
+	TAILQ_INIT(&m->handles.ready);
+	TAILQ_INIT(&m->locks.kept);
+	inode_get(m, NODE_ROOT)
+	    ->refs++; /* the kernel keeps its attributes, and never looks it up */
 	TAILQ_INIT(&m->streams);
 	SLIST_INIT(&m->blocks);
 	return m;
@@ -288,8 +264,8 @@ mount_free(struct mount *m)
 		handle_discard(m, h);
 	version_views_end(m);
 	inodes_free(m);
-	kernel_cache_free(m);
-	versions_free(m);
+	free(m->kernel_cache.replies);
+	free(m->versions.viewed);
 	free_blocks(m);
 	free(m);
 }
@@ -356,67 +332,23 @@ mount_update_free(struct mount_update *u)
 /* ---- dispatch ---- */
 
 static void
-refused_call(struct mount *m, struct call *c)
-{
-	call_status(m, c, EPERM);
-}
-
-enum { VIRTUAL_TOO = 1 }; /* the handler accepts inodes of /.cell */
-
-static const struct {
-	call_next *handler;
-	int flags;
-} handlers[] = {
-    [MOUNT_LOOKUP] = {name_lookup, VIRTUAL_TOO},
-    [MOUNT_GETATTR] = {inode_getattr, 0},
-    [MOUNT_SETATTR] = {setattr_call, 0},
-    [MOUNT_ACCESS] = {inode_access, 0},
-    [MOUNT_MKDIR] = {name_mkdir, VIRTUAL_TOO},
-    [MOUNT_MKNOD] = {name_mknod, VIRTUAL_TOO},
-    [MOUNT_UNLINK] = {name_delete, VIRTUAL_TOO},
-    [MOUNT_RMDIR] = {name_delete, VIRTUAL_TOO},
-    [MOUNT_RENAME] = {rename_call, VIRTUAL_TOO},
-    [MOUNT_REFUSED] = {refused_call, VIRTUAL_TOO},
-    [MOUNT_OPEN] = {handle_open, 0},
-    [MOUNT_CREATE] = {handle_create, VIRTUAL_TOO},
-    [MOUNT_READ] = {snapshot_read, 0},
-    [MOUNT_WRITE] = {buffer_write, 0},
-    [MOUNT_FLUSH] = {commit_flush, 0},
-    [MOUNT_FSYNC] = {commit_fsync, 0},
-    [MOUNT_RELEASE] = {handle_release, VIRTUAL_TOO},
-    [MOUNT_OPENDIR] = {listing_open, 0},
-    [MOUNT_READDIR] = {listing_read, 0},
-    [MOUNT_RELEASEDIR] = {handle_release, VIRTUAL_TOO},
-    [MOUNT_STATFS] = {summary_statfs, VIRTUAL_TOO},
-    [MOUNT_GETXATTR] = {xattr_get, VIRTUAL_TOO},
-    [MOUNT_SETXATTR] = {xattr_set, VIRTUAL_TOO},
-    [MOUNT_LISTXATTR] = {xattr_list, VIRTUAL_TOO},
-    [MOUNT_REMOVEXATTR] = {xattr_remove, VIRTUAL_TOO},
-    [MOUNT_FLOCK] = {flock_call, 0},
-    [MOUNT_SETLK] = {record_lock_call, 0},
-    [MOUNT_GUARD] = {handle_guard, 0},
-    [MOUNT_POISON] = {handle_poison, 0},
-    [MOUNT_WATCH_TREE] = {event_watch_tree, 0},
-    [MOUNT_GETLK] = {record_lock_get, 0},
-    [MOUNT_POLL] = {event_watch_poll, VIRTUAL_TOO},
-};
-
-static void
 kernel_call(struct mount *m, const struct mount_event *e)
 {
 	struct call *c = call_new(m, e);
 
-	if (MOUNT_TRACES(m))
-		mount_trace_call(m, e);
+	MESSAGE_TRACE(m->config.trace, "call %llu of thread %d: %s %.*s in inode %llu, handle %llu",
+	              (unsigned long long)e->call, (int)e->thread, kinds[e->kind].name,
+	              (int)e->name.len, e->name.len ? (const char *)e->name.data : "",
+	              (unsigned long long)e->ino, (unsigned long long)e->fh);
 	stale_called(m, e);
-	if (inode_is_virtual(e->ino) && !(handlers[e->kind].flags & VIRTUAL_TOO))
+	if (inode_is_virtual(e->ino) && !(kinds[e->kind].flags & VIRTUAL_TOO))
 		virtual_call(m, c);
 	else
-		handlers[e->kind].handler(m, c);
+		kinds[e->kind].handler(m, c);
 }
 
 static void
-mount_dispatch(struct mount *m, const struct mount_event *e)
+dispatch(struct mount *m, const struct mount_event *e)
 {
 	switch (e->kind) {
 	case MOUNT_FORGET:
@@ -441,7 +373,7 @@ mount_dispatch(struct mount *m, const struct mount_event *e)
 		kernel_cache_written(m);
 		break;
 	case MOUNT_SESSION:
-		mount_session_follow(m);
+		session_follow(m);
 		break;
 	case MOUNT_TIMEOUT:
 		break; /* every step checks the time */
@@ -469,11 +401,16 @@ mount_step(struct mount *m, const struct mount_event *event, struct mount_update
 		lock_timeout(m);
 	if (!RB_EMPTY(&m->calls.interrupted))
 		call_timeout(m);
-	mount_dispatch(m, event);
+	dispatch(m, event);
 	if (!TAILQ_EMPTY(&m->handles.ready))
 		handle_run_ready(m);
 	update->deadline = mount_deadline(m);
-	for (size_t n = 0; MOUNT_TRACES(m) && n < update->replies_n; n++)
-		mount_trace_reply(m, &update->replies[n]);
+	for (size_t n = 0; n < update->replies_n; n++) {
+		const struct mount_reply *r = &update->replies[n];
+
+		MESSAGE_TRACE(m->config.trace, "call %llu is answered: %s%s",
+		              (unsigned long long)r->call, r->error ? "error " : "done",
+		              r->error ? rc_errno_name(r->error) : "");
+	}
 	m->update = NULL;
 }

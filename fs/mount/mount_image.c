@@ -72,7 +72,8 @@ image_version(struct mount *m, struct image *i, struct versions_imaged *all, str
 
 		image_bytes(i, &data);
 		ARRAY_ROOM(all->list, all->n, all->room);
-		all->list[all->n++] = version_make(m, node, generation, data, newest);
+		all->list[all->n++] =
+		    version_new(m, newest ? inode_find(m, node) : NULL, node, generation, data);
 	}
 	if (place > all->n)
 		image_refuse(i);

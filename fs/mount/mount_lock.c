@@ -28,12 +28,6 @@ lock_find(struct inode *i, enum lock_kind kind, uint64_t key)
 	return NULL;
 }
 
-void
-locks_begin(struct mount_locks *locks)
-{
-	TAILQ_INIT(&locks->kept);
-}
-
 struct mount_lock *
 lock_get(struct mount *m, struct inode *i, enum lock_kind kind, uint64_t key)
 {

@@ -36,8 +36,6 @@ struct mount_locks {
 	struct lock_list kept; /* whose interrupted requests are kept, in order of kept_until */
 };
 
-/* Initializes the locks of a new mount. */
-void locks_begin(struct mount_locks *locks);
 /* The lock of this kind on the inode, by its key; NULL if there is none. */
 struct mount_lock *lock_find(struct inode *i, enum lock_kind kind, uint64_t key);
 /* The same; it is made if there is none. */

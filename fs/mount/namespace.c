@@ -24,7 +24,7 @@ is_reserved(uint64_t parent, struct bytes name)
 }
 
 /* The errno with which making or removing a node of this name is refused; 0 if it is allowed. */
-int
+static int
 name_error(uint64_t parent, struct bytes name)
 {
 	if (inode_is_virtual(parent) || is_reserved(parent, name) || virtual_beside(name) != 0)
@@ -213,8 +213,8 @@ made_heard(struct mount *m, struct call *c, const struct client_answer *a)
 		name_entry(m, c, &a->result.created.attr, a->index, c->event.pid);
 }
 
-static void
-make_node(struct mount *m, struct call *c, enum node_kind kind, bool ephemeral)
+void
+name_create(struct mount *m, struct call *c, enum node_kind kind, bool exclusive, call_then *then)
 {
 	struct op op = {.code = OP_create};
 	int error = name_error(c->event.ino, c->event.name);
@@ -226,15 +226,15 @@ make_node(struct mount *m, struct call *c, enum node_kind kind, bool ephemeral)
 	op.create = (struct op_create){.parent = c->event.ino,
 	                               .name = c->event.name,
 	                               .kind = kind,
-	                               .exclusive = 1,
-	                               .ephemeral = ephemeral};
-	call_ask(m, c, &op, made_heard);
+	                               .exclusive = exclusive,
+	                               .ephemeral = (c->event.mode & S_ISVTX) != 0};
+	call_ask(m, c, &op, then);
 }
 
 void
 name_mkdir(struct mount *m, struct call *c)
 {
-	make_node(m, c, NODE_DIRECTORY, (c->event.mode & S_ISVTX) != 0);
+	name_create(m, c, NODE_DIRECTORY, true, made_heard);
 }
 
 /* An ephemeral file exists as long as it is open, and mknod opens nothing. */
@@ -244,7 +244,7 @@ name_mknod(struct mount *m, struct call *c)
 	if (c->event.mode & S_ISVTX)
 		call_status(m, c, EPERM);
 	else
-		make_node(m, c, NODE_FILE, false);
+		name_create(m, c, NODE_FILE, true, made_heard);
 }
 
 /* ---- unlink, rmdir ---- */

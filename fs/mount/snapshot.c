@@ -10,6 +10,7 @@
  * The kernel's pages are different: all mappings of a node share them, through whichever handle
  * they were requested. They show one committed version as long as a handle is open through which
  * pages were requested. */
+#include <fcntl.h>
 #include <string.h>
 #include "fs/mount/internal.h"
 
@@ -18,8 +19,7 @@
 /* One version of a node's contents, whole. It never changes, so all its readers share it: handles,
  * mappings, and replies to the kernel. It is freed with the last of them. */
 
-/* `i` is the inode of the node, or NULL if there is none here. */
-static struct version *
+struct version *
 version_new(struct mount *m, struct inode *i, uint64_t node, uint64_t generation, struct bytes own)
 {
 	struct version *v = memory_zero(1, sizeof *v);
@@ -61,12 +61,6 @@ version_take(struct mount *m, struct inode *i, uint64_t generation, struct buffe
 	if (v)
 		buffer_free(data);
 	return v ? v : version_new(m, i, i->ino, generation, buffer_take(data));
-}
-
-struct version *
-version_make(struct mount *m, uint64_t node, uint64_t generation, struct bytes own, bool newest)
-{
-	return version_new(m, newest ? inode_find(m, node) : NULL, node, generation, own);
 }
 
 struct version *
@@ -128,12 +122,6 @@ version_answer(struct mount *m, struct call *c, struct version *v)
 		m->versions.viewed[m->versions.viewed_n++] = version_ref(v);
 	}
 	call_end(m, c);
-}
-
-void
-versions_free(struct mount *m)
-{
-	free(m->versions.viewed);
 }
 
 void
@@ -401,7 +389,7 @@ snapshot_read(struct mount *m, struct call *c)
 		return;
 	if (c->event.offset < 0 || c->handle->kind != HANDLE_FILE)
 		call_status(m, c, EINVAL);
-	else if (!handle_readable(c->handle))
+	else if ((c->handle->flags & O_ACCMODE) == O_WRONLY)
 		call_status(m, c, EBADF);
 	else if (c->event.for_page)
 		page_read(m, c);
