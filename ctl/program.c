@@ -16,8 +16,10 @@ try(char path[PATH_MAX], const char *directory, const char *folder, const char *
 	       access(path, X_OK) == 0;
 }
 
-void
-program_find(const char *name, char path[PATH_MAX])
+/* Finds lsfs or lscell beside lsctl, as installed or as built; else `path` becomes the bare name,
+ * to be looked up in $PATH. */
+static void
+find(const char *name, char path[PATH_MAX])
 {
 	static const char *const folders[] = {"", "../sbin/", "../fs/", "../cell/"};
 	char self[PATH_MAX];
@@ -38,7 +40,7 @@ static void __attribute__((noreturn)) execute(char *const argv[])
 {
 	char program[PATH_MAX];
 
-	program_find(argv[0], program);
+	find(argv[0], program);
 	execvp(program, argv);
 	log_error("%s: cannot run it: %s", program, strerror(errno));
 	_exit(CTL_FAILED);

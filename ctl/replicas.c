@@ -304,7 +304,7 @@ ask_to_end(const char *data)
 		/* The process that still holds the lock is the one that pidfd_open has opened: its
 		 * pid was not reused in between. */
 		if (fd >= 0 && dir_lock_holder(data) == pid) {
-			/* It may be stopped. A SIGCONT behind the SIGTERM could come so late that
+			/* It may be stopped. A SIGCONT after the SIGTERM could come so late that
 			 * it undoes the stop of a debugger or a leak checker at the exit. */
 			pidfd_send_signal(fd, SIGCONT, NULL, 0);
 			pidfd_send_signal(fd, SIGTERM, NULL, 0);

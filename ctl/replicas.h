@@ -32,10 +32,6 @@ bool replicas_stop(const char *directory);
 
 /* ---- program.c ---- */
 
-/* Finds lsfs or lscell beside lsctl, as installed or as built; else `path` becomes the bare name,
- * to be looked up in $PATH. */
-void program_find(const char *name, char path[PATH_MAX]);
-
 /* Runs the program named argv[0] in `directory` (NULL: the current one) and waits for its end.
  * Returns an exit code of lsctl; an error message was printed by the program or here. */
 int program_run(char *const argv[], const char *directory);

@@ -299,7 +299,7 @@ struct pool {
 	struct tree_copy *t;
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
-	struct names paths; /* a directory's contents follow behind it */
+	struct names paths; /* a directory's contents follow it */
 	int busy;           /* workers that may add paths */
 	int workers;
 	pthread_t threads[WORKERS];

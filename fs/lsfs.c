@@ -469,7 +469,7 @@ run_loop(struct lsfs *l)
 	must(uv_loop_close(&l->loop) == 0);
 	/* libfuse unmounts only what it has mounted. */
 	if (l->options->replace && device_is_mounted(&l->device))
-		mountpoint_detach(&l->mountpoint);
+		mountpoint_detach(l->mountpoint.path);
 	device_fini(&l->device);
 	if (l->engine)
 		engine_free(l->engine);

@@ -50,8 +50,8 @@ detach_by_helper(const char *path)
 	       WEXITSTATUS(status) == 0;
 }
 
-static bool
-detach(const char *path)
+bool
+mountpoint_detach(const char *path)
 {
 	if (umount2(path, MNT_DETACH | UMOUNT_NOFOLLOW) == 0)
 		return true;
@@ -95,7 +95,7 @@ clear_dead_mounts(const char *path)
 			return false;
 		}
 		log_info("%s: unmounting the dead mount of an earlier lsfs", path);
-		if (!detach(path))
+		if (!mountpoint_detach(path))
 			return false;
 	}
 	return true;
@@ -184,12 +184,6 @@ mountpoint_of_another(struct mountpoint *m, const char *path)
 		log_error("%s: %s", path,
 		          rc == -ENOTCONN ? "no cell is mounted there" : strerror(-rc));
 	return rc == 0;
-}
-
-bool
-mountpoint_detach(const struct mountpoint *m)
-{
-	return detach(m->path);
 }
 
 void

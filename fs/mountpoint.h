@@ -20,7 +20,7 @@ bool mountpoint_take(struct mountpoint *m, const char *path);
  * one logged line. */
 bool mountpoint_of_another(struct mountpoint *m, const char *path);
 /* Unmounts what is mounted there. False after one logged line. */
-bool mountpoint_detach(const struct mountpoint *m);
+bool mountpoint_detach(const char *path);
 /* Gives up ownership. `in_order`: the session was closed, so the run record is removed; otherwise
  * it stays, and the next daemon ends the session. */
 void mountpoint_release(struct mountpoint *m, bool in_order);

@@ -75,8 +75,9 @@ client_caching_shown(const struct client *c)
 	return c->caching.unshown == 0;
 }
 
-uint64_t
-client_caching_generation(const struct client *c)
+/* The generation of the cache, for requests; 0 if none is shown. */
+static uint64_t
+shown_generation(const struct client *c)
 {
 	return client_caching_shown(c) ? c->caching.generation : 0;
 }
@@ -85,7 +86,7 @@ client_caching_generation(const struct client *c)
 static bool
 is_shown(const struct client *c, uint64_t generation)
 {
-	return generation != 0 && generation == client_caching_generation(c);
+	return generation != 0 && generation == shown_generation(c);
 }
 
 /* A session that reads nothing lets its leave lapse: writers need not wait for a mount that nobody
@@ -100,7 +101,7 @@ client_caching_wanted(const struct client *c)
 uint64_t
 client_caching_asks(const struct client *c)
 {
-	return client_caching_wanted(c) ? client_caching_generation(c) : 0;
+	return client_caching_wanted(c) ? shown_generation(c) : 0;
 }
 
 /* The order is that of a single invalidation: the cache here, then the driver's, and only then is

@@ -13,20 +13,10 @@
 
 enum { KEEP = 1024 * 1024 }; /* bytes of the buffer that stay allocated between steps */
 
-void
-client_reply_begin(struct client *c)
-{
-	c->replies.kept = BUFFER(4 * (size_t)LIMIT_FRAME);
-}
-
-void
-client_reply_end(struct client *c)
-{
-	buffer_free(&c->replies.kept);
-}
-
-void
-client_reply_on_frame(struct client *c, struct bytes frame)
+/* Handles a reply or a grant, which comes encoded, now, or keeps it until the session is SAFE
+ * again. It is decoded when it is handled; a malformed one ends the connection then. */
+static void
+reply_on_frame(struct client *c, struct bytes frame)
 {
 	c->replies.held = c->session.state != CLIENT_SAFE;
 	buffer_put_bytes(&c->replies.kept, frame);
@@ -68,16 +58,6 @@ client_reply_flush(struct client *c)
 }
 
 void
-client_reply_spend(struct client *c)
-{
-	must(c->replies.spent);
-	c->replies.spent = false;
-	if (c->replies.kept.room > KEEP)
-		buffer_free(&c->replies.kept);
-	buffer_reset(&c->replies.kept);
-}
-
-void
 client_reply_forget(struct client *c)
 {
 	if (!c->replies.spent)
@@ -115,9 +95,8 @@ client_new(const struct client_config *config, mono_t now)
 	client_standby_begin(c);
 	client_keepalive_begin(c);
 	client_request_begin(c);
-	client_reply_begin(c);
-	client_lock_waits_begin(c);
-	client_watches_begin(c);
+	c->replies.kept = BUFFER(4 * (size_t)LIMIT_FRAME);
+	TAILQ_INIT(&c->waits.list);
 	client_caching_begin(c);
 	c->deadline = deadline(c);
 	return c;
@@ -180,7 +159,7 @@ client_free(struct client *c)
 	client_watches_forget(c);
 	client_caching_end(c);
 	client_update_free(&last);
-	client_reply_end(c);
+	buffer_free(&c->replies.kept);
 	free(c->host);
 	free(c);
 }
@@ -284,7 +263,7 @@ on_frame(struct client *c, struct bytes frame)
 	if (connection == CONNECTION_NONE || connection == CONNECTION_CONNECTING) {
 		on_late_frame(c, frame);
 	} else if (connection == CONNECTION_OPEN && is_answer(frame)) {
-		client_reply_on_frame(c, frame);
+		reply_on_frame(c, frame);
 		return false;
 	} else if (wire_get_frame(frame, &m) == RC_OK) {
 		on_message(c, &m);
@@ -392,8 +371,12 @@ client_step(struct client *c, const struct client_event *event, struct client_up
 	update_clear(update);
 	c->now = event->now;
 	c->update = update;
-	if (c->replies.spent)
-		client_reply_spend(c);
+	if (c->replies.spent) { /* no answer of an update refers to them any more */
+		c->replies.spent = false;
+		if (c->replies.kept.room > KEEP)
+			buffer_free(&c->replies.kept);
+		buffer_reset(&c->replies.kept);
+	}
 	tick(c);
 	moved = !is_steady(c);
 	if (c->session.state != CLIENT_CLOSED || event->kind == CLIENT_REQUEST)

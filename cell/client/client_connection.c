@@ -246,16 +246,6 @@ client_connection_deadline(const struct client *c)
 	return c->connection.state == CONNECTION_OPEN ? MONO_NEVER : c->connection.due;
 }
 
-/* The next turn comes after the replica that was tried last. */
-void
-client_connection_members(struct client *c)
-{
-	c->connection.turn %= c->config.replicas_n;
-	for (int i = 0; i < c->config.replicas_n; i++)
-		if (c->config.replicas[i] == c->connection.replica)
-			c->connection.turn = i;
-}
-
 void
 client_send(struct client *c, const struct message *m)
 {
@@ -294,13 +284,18 @@ read_list(const struct msg_members *m, bool voters, struct client_members *to)
 			to->list[to->n++] = replica;
 }
 
-/* The ids to try are those of the list. */
+/* The ids to try are those of the list; the next turn comes after the replica that was tried last.
+ */
 static void
 list_follow(struct client *c)
 {
 	c->config.replicas_n = c->members.n;
 	for (int i = 0; i < c->members.n; i++)
 		c->config.replicas[i] = c->members.list[i].id;
+	c->connection.turn %= c->config.replicas_n;
+	for (int i = 0; i < c->config.replicas_n; i++)
+		if (c->config.replicas[i] == c->connection.replica)
+			c->connection.turn = i;
 }
 
 /* A list without an address is that of a cell in one process, which no other machine can reach. */
@@ -320,7 +315,6 @@ client_replica_list_received(struct client *c, const struct msg_members *m)
 	c->members = told;
 	list_follow(c);
 	c->update->members_changed = true;
-	client_connection_members(c);
 	client_standby_members(c);
 }
 

@@ -391,8 +391,9 @@ client_request_trace_queue(struct client *c, const struct client_request *submit
 		             c->requests.in_flight_bytes);
 }
 
-bool
-client_request_withdraws(const struct client *c, struct lock_key key)
+/* True when a release or cancel of this acquire is in flight or queued. */
+static bool
+is_withdrawn(const struct client *c, struct lock_key key)
 {
 	const struct request_list *lists[] = {&c->requests.in_flight, &c->requests.queue};
 	struct client_request *r;
@@ -448,8 +449,7 @@ request_deliver(struct client *c, const struct client_request *r, const struct m
 		a->index = m->index;
 		a->result = *result;
 		client_request_note_rights(a, attr, m->check);
-		if (m->rc == RC_QUEUED && !c->session.closing &&
-		    !client_request_withdraws(c, r->key))
+		if (m->rc == RC_QUEUED && !c->session.closing && !is_withdrawn(c, r->key))
 			client_lock_waits_add(c, &r->acquire, r->user, result->acquired.ticket);
 		return;
 	}

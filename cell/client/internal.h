@@ -307,8 +307,6 @@ void client_connection_end(struct client *c);
 void client_connection_tick(struct client *c);
 /* The earliest deadline of the connection. */
 mono_t client_connection_deadline(const struct client *c);
-/* The ids to try have changed. */
-void client_connection_members(struct client *c);
 /* The members in an image. */
 void client_connection_image(struct client *c, struct image *i);
 /* Sends a message on the connection; its views are copied. */
@@ -389,8 +387,6 @@ bool client_request_idle(const struct client *c);
 size_t client_request_in_flight(const struct client *c);
 /* How many requests wait for a slot. */
 size_t client_request_queued(const struct client *c);
-/* True when a release or cancel of this acquire is in flight or queued. */
-bool client_request_withdraws(const struct client *c, struct lock_key key);
 /* The session is lost: answers RC_STALE to all requests but those that wait for the next
  * session. */
 void client_request_carry_over(struct client *c);
@@ -405,17 +401,8 @@ mono_t client_request_deadline(const struct client *c);
 
 /* ---- client.c: replies ---- */
 
-/* Initializes the replies of a new client: there are none. */
-void client_reply_begin(struct client *c);
-/* Frees them. */
-void client_reply_end(struct client *c);
-/* Handles a reply or a grant, which comes encoded, now, or keeps it until the session is SAFE
- * again. It is decoded when it is handled; a malformed one ends the connection then. */
-void client_reply_on_frame(struct client *c, struct bytes frame);
 /* Handles the frames that were kept, as far as the session stays SAFE. */
 void client_reply_flush(struct client *c);
-/* Frees the frames, which are spent: no answer of an update refers to them any more. */
-void client_reply_spend(struct client *c);
 /* Drops the replies that were not handled: on a new connection they will be sent again, and at the
  * end of the session they are void. */
 void client_reply_forget(struct client *c);
@@ -426,8 +413,6 @@ void client_reply_forget(struct client *c);
 void client_caching_begin(struct client *c);
 /* Frees the cache. */
 void client_caching_end(struct client *c);
-/* The generation of the cache, for requests; 0 if none is shown. */
-uint64_t client_caching_generation(const struct client *c);
 /* True if the client was read from lately, and so wants leave to cache. */
 bool client_caching_wanted(const struct client *c);
 /* The generation for a KeepAlive; 0 also when no leave is asked for. */
@@ -463,8 +448,6 @@ void client_caching_on_invalidated(struct client *c, uint64_t invalidation);
 
 /* ---- watches.c ---- */
 
-/* Initializes the watches of a new client: there are none. */
-void client_watches_begin(struct client *c);
 /* The caller begins a watch, changes its mask, or ends it (mask 0). */
 void client_watches_submit(struct client *c, const struct watch *watch, uint64_t generation);
 /* The session is open on a new connection: shows it all watches. */
@@ -486,8 +469,6 @@ void client_watches_update_clear(struct client_update *u);
 
 /* ---- lock_waits.c ---- */
 
-/* Initializes the waits of a new client: there are none. */
-void client_lock_waits_begin(struct client *c);
 /* An acquire for the user was answered `queued`, with this ticket: it stands in the lock's queue.
  */
 void client_lock_waits_add(struct client *c, const struct acquire *a, struct bytes user,

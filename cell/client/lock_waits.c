@@ -7,13 +7,6 @@
 
 enum { ACQUIRE_BYTES = 128 }; /* of an operation acquire, at most */
 
-void
-client_lock_waits_begin(struct client *c)
-{
-	TAILQ_INIT(&c->waits.list);
-	RB_INIT(&c->waits.by_key);
-}
-
 static int
 order(uint64_t a, uint64_t b)
 {

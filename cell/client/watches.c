@@ -219,12 +219,6 @@ client_watches_submit(struct client *c, const struct watch *watch, uint64_t gene
 }
 
 void
-client_watches_begin(struct client *c)
-{
-	RB_INIT(&c->watches.by_node);
-}
-
-void
 client_watches_forget(struct client *c)
 {
 	struct client_watch *w;

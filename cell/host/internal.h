@@ -1,5 +1,4 @@
-/* The inside of a server's process: server_process.c, its start, turns and end, and process_io.c,
- * the services that it provides to the server. */
+/* The inside of a server's process. */
 #ifndef LSFS_HOST_INTERNAL_H
 #define LSFS_HOST_INTERNAL_H
 
@@ -46,11 +45,5 @@ struct server_process {
 
 /* The services for the server. */
 struct server_io process_io(struct server_process *p);
-/* The callbacks for the network. */
-struct transport_callbacks process_io_transport(struct server_process *p);
-/* Those for the store. */
-struct store_callbacks process_io_store(struct server_process *p);
-/* Callback: a part was closed. After the last one the handles on the loop are closed. */
-void server_process_part_closed(void *user);
 
 #endif

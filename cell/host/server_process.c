@@ -56,6 +56,171 @@ server_process_open(const struct server_process_config *config, char *why, size_
 	return NULL;
 }
 
+/* ---- the store ---- */
+
+static void
+on_persisted(void *user, uint64_t write)
+{
+	struct server_process *p = user;
+
+	if (p->server != NULL)
+		server_persisted(p->server, write);
+}
+
+static void
+on_saved(void *user, uint64_t applied, size_t unsaved)
+{
+	struct server_process *p = user;
+
+	if (p->server != NULL)
+		server_saved(p->server, applied, unsaved);
+}
+
+static void
+on_full(void *user, bool full)
+{
+	struct server_process *p = user;
+
+	if (p->server != NULL)
+		server_full(p->server, full);
+}
+
+static void
+on_failed(void *user, const char *why)
+{
+	struct server_process *p = user;
+
+	if (p->server != NULL)
+		server_disk_failed(p->server, why);
+	else
+		log_error("%s: %s", p->directory, why);
+}
+
+/* As df(1) shows it. The call reads counters in memory. */
+static void
+io_disk(void *user, uint64_t *used, uint64_t *size)
+{
+	const struct server_process *p = user;
+	struct statvfs fs;
+
+	*used = *size = 0;
+	if (statvfs(p->directory, &fs) < 0)
+		return;
+	*used = (uint64_t)(fs.f_blocks - fs.f_bfree) * fs.f_frsize;
+	*size = *used + (uint64_t)fs.f_bavail * fs.f_frsize;
+}
+
+/* ---- the cell file ---- */
+
+static void
+write_cell_file(uv_work_t *work)
+{
+	struct server_process *p = work->data;
+
+	p->cell_file_rc = identity_replace(p->directory, &p->keys, &p->cell_file, &p->keys_on_disk,
+	                                   p->cell_file_why, sizeof p->cell_file_why);
+}
+
+static void part_closed(void *user);
+
+static void
+on_cell_file_written(uv_work_t *work, int status)
+{
+	struct server_process *p = work->data;
+	const int error = -p->cell_file_rc;
+	const bool keys_kept = memcmp(&p->keys, &p->keys_on_disk, sizeof p->keys) == 0;
+
+	must(status == 0);
+	p->writes_cell_file = false;
+	if (p->server != NULL)
+		server_cell_file_written(p->server,
+		                         error == 0                       ? RC_OK
+		                         : error == EIO || error == EROFS ? RC_IO
+		                                                          : RC_NOSPC,
+		                         keys_kept, p->cell_file_why);
+	else if (p->closing)
+		part_closed(p);
+}
+
+static void
+io_write_cell_file(void *user, const struct cell_file *cell_file, const struct sign_keys *keys)
+{
+	struct server_process *p = user;
+
+	must(!p->writes_cell_file);
+	p->writes_cell_file = true;
+	p->cell_file = *cell_file;
+	p->keys = *keys;
+	p->writing.data = p;
+	must(uv_queue_work(p->loop, &p->writing, write_cell_file, on_cell_file_written) == 0);
+}
+
+/* ---- the network ---- */
+
+static bool
+on_opened(void *user, uint64_t conn, enum channel_role role, const uint8_t key[NOISE_KEY])
+{
+	return server_opened(((struct server_process *)user)->server, conn, role, key);
+}
+
+static void
+on_frame(void *user, uint64_t conn, struct bytes frame)
+{
+	server_frame(((struct server_process *)user)->server, conn, frame);
+}
+
+static void
+on_unfinished(void *user, uint64_t conn, size_t bytes, bool fresh)
+{
+	struct server_process *p = user;
+
+	if (p->server != NULL)
+		server_unfinished(p->server, conn, bytes, fresh);
+}
+
+static void
+on_datagram(void *user, uint64_t conn, struct bytes frame)
+{
+	struct server_process *p = user;
+
+	if (p->server != NULL)
+		server_datagram(p->server, conn, frame);
+}
+
+static void
+on_closed(void *user, uint64_t conn, const char *why)
+{
+	server_closed(((struct server_process *)user)->server, conn, why);
+}
+
+static bool
+on_claimed(void *user, const uint8_t key[NOISE_KEY])
+{
+	return server_knows(((struct server_process *)user)->server, key);
+}
+
+/* ---- all of it ---- */
+
+static void
+io_random(void *user, void *to, size_t n)
+{
+	(void)user;
+	random_fill(to, n);
+}
+
+struct server_io
+process_io(struct server_process *p)
+{
+	return (struct server_io){
+	    .clock = {clock_read, io_random, log_line, NULL},
+	    .store = {store_log, store_state, store_fail, p->store},
+	    .directory = {io_write_cell_file, io_disk, p},
+	    .copies = copy_files_io(&p->files),
+	    .network = {transport_connect, transport_send, transport_send_datagram, transport_hold,
+	                transport_unsent_bytes, transport_key, transport_close, p->transport},
+	};
+}
+
 /* ---- turns ---- */
 
 /* libuv's timer only ends the poll; whether a deadline is reached is decided by our clock. The
@@ -181,7 +346,13 @@ start_transport(struct server_process *p, char *why, size_t why_size)
 	const struct cell_file *cell_file = &p->identity->cell_file;
 	struct transport_config config = {
 	    .own = &p->identity->pair,
-	    .callbacks = process_io_transport(p),
+	    .callbacks = {.opened = on_opened,
+	                  .frame = on_frame,
+	                  .unfinished = on_unfinished,
+	                  .closed = on_closed,
+	                  .datagram = on_datagram,
+	                  .knows = on_claimed,
+	                  .user = p},
 	};
 	int rc;
 
@@ -203,7 +374,13 @@ start_transport(struct server_process *p, char *why, size_t why_size)
 static bool
 start_store(struct server_process *p, char *why, size_t why_size)
 {
-	const struct store_callbacks callbacks = process_io_store(p);
+	const struct store_callbacks callbacks = {
+	    .persisted = on_persisted,
+	    .saved = on_saved,
+	    .full = on_full,
+	    .failed = on_failed,
+	    .user = p,
+	};
 	int rc = store_start(p->store, p->loop, &callbacks);
 
 	if (rc < 0) {
@@ -285,8 +462,9 @@ on_handle_closed(uv_handle_t *handle)
 		end(p);
 }
 
-void
-server_process_part_closed(void *user)
+/* After the last part the handles on the loop are closed. */
+static void
+part_closed(void *user)
 {
 	struct server_process *p = user;
 	int rc;
@@ -317,7 +495,7 @@ on_copies_stopped(void *user)
 {
 	struct server_process *p = user;
 
-	store_close(p->store, server_process_part_closed, p);
+	store_close(p->store, part_closed, p);
 }
 
 /* The network, the copies and the store stop one after the other; they are one part. */
@@ -358,195 +536,4 @@ server_process_stop(struct server_process *p, void (*stopped)(void *user), void 
 		server_stop(p->server);
 	else
 		close_all(p);
-}
-
-/* ---- process_io ---- */
-
-static void
-io_random(void *user, void *to, size_t n)
-{
-	(void)user;
-	random_fill(to, n);
-}
-
-/* ---- the store ---- */
-
-static void
-on_persisted(void *user, uint64_t write)
-{
-	struct server_process *p = user;
-
-	if (p->server != NULL)
-		server_persisted(p->server, write);
-}
-
-static void
-on_saved(void *user, uint64_t applied, size_t unsaved)
-{
-	struct server_process *p = user;
-
-	if (p->server != NULL)
-		server_saved(p->server, applied, unsaved);
-}
-
-static void
-on_full(void *user, bool full)
-{
-	struct server_process *p = user;
-
-	if (p->server != NULL)
-		server_full(p->server, full);
-}
-
-static void
-on_failed(void *user, const char *why)
-{
-	struct server_process *p = user;
-
-	if (p->server != NULL)
-		server_disk_failed(p->server, why);
-	else
-		log_error("%s: %s", p->directory, why);
-}
-
-struct store_callbacks
-process_io_store(struct server_process *p)
-{
-	return (struct store_callbacks){
-	    .persisted = on_persisted,
-	    .saved = on_saved,
-	    .full = on_full,
-	    .failed = on_failed,
-	    .user = p,
-	};
-}
-
-/* As df(1) shows it. The call reads counters in memory. */
-static void
-io_disk(void *user, uint64_t *used, uint64_t *size)
-{
-	const struct server_process *p = user;
-	struct statvfs fs;
-
-	*used = *size = 0;
-	if (statvfs(p->directory, &fs) < 0)
-		return;
-	*used = (uint64_t)(fs.f_blocks - fs.f_bfree) * fs.f_frsize;
-	*size = *used + (uint64_t)fs.f_bavail * fs.f_frsize;
-}
-
-/* ---- the cell file ---- */
-
-static void
-write_cell_file(uv_work_t *work)
-{
-	struct server_process *p = work->data;
-
-	p->cell_file_rc = identity_replace(p->directory, &p->keys, &p->cell_file, &p->keys_on_disk,
-	                                   p->cell_file_why, sizeof p->cell_file_why);
-}
-
-static void
-on_cell_file_written(uv_work_t *work, int status)
-{
-	struct server_process *p = work->data;
-	const int error = -p->cell_file_rc;
-	const bool keys_kept = memcmp(&p->keys, &p->keys_on_disk, sizeof p->keys) == 0;
-
-	must(status == 0);
-	p->writes_cell_file = false;
-	if (p->server != NULL)
-		server_cell_file_written(p->server,
-		                         error == 0                       ? RC_OK
-		                         : error == EIO || error == EROFS ? RC_IO
-		                                                          : RC_NOSPC,
-		                         keys_kept, p->cell_file_why);
-	else if (p->closing)
-		server_process_part_closed(p);
-}
-
-static void
-io_write_cell_file(void *user, const struct cell_file *cell_file, const struct sign_keys *keys)
-{
-	struct server_process *p = user;
-
-	must(!p->writes_cell_file);
-	p->writes_cell_file = true;
-	p->cell_file = *cell_file;
-	p->keys = *keys;
-	p->writing.data = p;
-	must(uv_queue_work(p->loop, &p->writing, write_cell_file, on_cell_file_written) == 0);
-}
-
-/* ---- the network ---- */
-
-static bool
-on_opened(void *user, uint64_t conn, enum channel_role role, const uint8_t key[NOISE_KEY])
-{
-	return server_opened(((struct server_process *)user)->server, conn, role, key);
-}
-
-static void
-on_frame(void *user, uint64_t conn, struct bytes frame)
-{
-	server_frame(((struct server_process *)user)->server, conn, frame);
-}
-
-static void
-on_unfinished(void *user, uint64_t conn, size_t bytes, bool fresh)
-{
-	struct server_process *p = user;
-
-	if (p->server != NULL)
-		server_unfinished(p->server, conn, bytes, fresh);
-}
-
-static void
-on_datagram(void *user, uint64_t conn, struct bytes frame)
-{
-	struct server_process *p = user;
-
-	if (p->server != NULL)
-		server_datagram(p->server, conn, frame);
-}
-
-static void
-on_closed(void *user, uint64_t conn, const char *why)
-{
-	server_closed(((struct server_process *)user)->server, conn, why);
-}
-
-static bool
-on_claimed(void *user, const uint8_t key[NOISE_KEY])
-{
-	return server_knows(((struct server_process *)user)->server, key);
-}
-
-struct transport_callbacks
-process_io_transport(struct server_process *p)
-{
-	return (struct transport_callbacks){
-	    .opened = on_opened,
-	    .frame = on_frame,
-	    .unfinished = on_unfinished,
-	    .closed = on_closed,
-	    .datagram = on_datagram,
-	    .knows = on_claimed,
-	    .user = p,
-	};
-}
-
-/* ---- all of it ---- */
-
-struct server_io
-process_io(struct server_process *p)
-{
-	return (struct server_io){
-	    .clock = {clock_read, io_random, log_line, NULL},
-	    .store = {store_log, store_state, store_fail, p->store},
-	    .directory = {io_write_cell_file, io_disk, p},
-	    .copies = copy_files_io(&p->files),
-	    .network = {transport_connect, transport_send, transport_send_datagram, transport_hold,
-	                transport_unsent_bytes, transport_key, transport_close, p->transport},
-	};
 }

@@ -143,12 +143,6 @@ m_await_forget(struct master *m, struct m_session *s)
 
 /* ---- raising and falling ---- */
 
-void
-m_barrier_init(struct master *m)
-{
-	TAILQ_INIT(&m->barrier.outstanding);
-}
-
 /* The longest leave to cache that an earlier master may have given. */
 static span_t
 cache_lease(const struct master *m)

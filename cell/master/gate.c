@@ -390,17 +390,6 @@ gate_is_free(const struct gate *g, const struct footprint *changes)
 	return true;
 }
 
-struct m_request *
-gate_ready(const struct gate *g)
-{
-	const struct gate_pass *p;
-
-	TAILQ_FOREACH(p, &g->ready, entry)
-		if (p->request != NULL)
-			return p->request;
-	return NULL;
-}
-
 void
 gate_proposed(struct gate *g, struct gate_pass *p)
 {
@@ -467,17 +456,6 @@ gate_abandon(struct gate *g, struct gate_pass *p)
 		put(p, &g->left);
 	else
 		gate_leave(g, p);
-}
-
-struct gate_pass *
-gate_abandoned(const struct gate *g, uint64_t session, uint64_t number)
-{
-	struct gate_pass *p;
-
-	TAILQ_FOREACH(p, &g->left, entry)
-		if (p->session == session && p->number == number)
-			return p;
-	return NULL;
 }
 
 /* ---- admission ---- */
@@ -558,7 +536,12 @@ m_admission_revocable(const struct m_request *r)
 struct m_request *
 m_admission_next(struct master *m)
 {
-	return gate_ready(&m->gate);
+	const struct gate_pass *p;
+
+	TAILQ_FOREACH(p, &m->gate.ready, entry)
+		if (p->request != NULL)
+			return p->request;
+	return NULL;
 }
 
 bool
@@ -566,8 +549,10 @@ m_admission_applied(struct master *m, struct m_request *r, const struct tree_ans
 {
 	struct gate_pass *p = r != NULL ? r->pass : NULL;
 
-	if (r == NULL)
-		p = gate_abandoned(&m->gate, answer->session, answer->number);
+	if (r == NULL) /* the request is gone; its pass may still be here */
+		TAILQ_FOREACH(p, &m->gate.left, entry)
+			if (p->session == answer->session && p->number == answer->number)
+				break;
 	if (r != NULL && answer->rc == RC_AGAIN) {
 		M_TRACE(m, "request %" PRIu64 ".%" PRIu64 " would change other nodes by now",
 		        r->session->id, r->number);

@@ -135,8 +135,6 @@ struct gate_pass *gate_pass_new(struct m_request *r, uint64_t session, uint64_t 
  * those that it holds already. True if nothing stands in its way; else it is blocked, and ready
  * when that may be over. */
 bool gate_enter(struct gate *g, struct gate_pass *p, struct footprint *changes);
-/* The request of a pass that is ready; NULL if there is none. It stays so until it is taken. */
-struct m_request *gate_ready(const struct gate *g);
 /* Takes the pass out of the list in which it stands. */
 void gate_take(struct gate_pass *p);
 /* The command is proposed. */
@@ -149,8 +147,6 @@ void gate_refused(struct gate *g, struct gate_pass *p);
 void gate_leave(struct gate *g, struct gate_pass *p);
 /* The request goes; if its command is in the log, the pass stays until that is applied. */
 void gate_abandon(struct gate *g, struct gate_pass *p);
-/* The pass of that command in the log, whose request is gone; NULL if there is none. */
-struct gate_pass *gate_abandoned(const struct gate *g, uint64_t session, uint64_t number);
 
 /* ---- gate.c: admission ----
  *

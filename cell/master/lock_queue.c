@@ -46,12 +46,6 @@ KEYED_TREE(queue_tree, lock_queue, link, node)
 
 /* ---- the queue ---- */
 
-void
-m_queue_init(struct master *m)
-{
-	TAILQ_INIT(&m->queues.touched);
-}
-
 struct lock_queue *
 m_queue_find(struct master *m, uint64_t node)
 {
@@ -237,12 +231,6 @@ m_waiter_drop(struct master *m, struct waiter *w)
 		m_queue_touch(m, q->node);
 	}
 	m_await_idle(m, s);
-}
-
-void
-m_waiters_init(struct m_session *s)
-{
-	TAILQ_INIT(&s->waiters.list);
 }
 
 void

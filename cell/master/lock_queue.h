@@ -31,7 +31,7 @@ struct waiter {
 	struct acquire acquire;    /* with its ticket */
 	struct bytes user;         /* that the request acts for; owned */
 	bool converting; /* holds the lock shared and wants it exclusive: stands in front */
-	size_t granting; /* so many grants to it are proposed */
+	size_t granting; /* the number of proposed grants to it */
 	uint64_t judged; /* the change of rights after which it was found to have the right */
 };
 
@@ -65,8 +65,6 @@ struct session_waiters {
 	size_t n;
 };
 
-/* Initializes the queues of a new master. */
-void m_queue_init(struct master *m);
 /* The queue of the node's lock; NULL if nobody waits. */
 struct lock_queue *m_queue_find(struct master *m, uint64_t node);
 /* The queue of the first node greater than `after` that has one; NULL if there is none. */
@@ -117,8 +115,6 @@ struct waiter *m_waiter_add(struct master *m, struct m_session *s, const struct 
 void m_waiter_owe_reply(struct waiter *w, struct m_request *r);
 /* Takes the waiter out of the queue and frees it. */
 void m_waiter_drop(struct master *m, struct waiter *w);
-/* Initializes the waiters of a new session: none. */
-void m_waiters_init(struct m_session *s);
 /* Drops all waiters of the session. */
 void m_waiters_drop(struct master *m, struct m_session *s);
 
@@ -199,8 +195,6 @@ struct withdrawals {
 	TAILQ_HEAD(withdrawal_list, withdrawal) received; /* in the order of arrival */
 };
 
-/* Initializes those of a new session. */
-void m_withdrawals_init(struct withdrawals *w);
 /* Forgets those whose numbers are lower than `below`. */
 void m_withdrawals_forget(struct withdrawals *w, uint64_t below);
 

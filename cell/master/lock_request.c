@@ -29,12 +29,6 @@ withdrawal_compare(const struct withdrawal *a, const struct withdrawal *b)
 RB_GENERATE_INTERNAL(withdrawal_tree, withdrawal, link, withdrawal_compare,
                      __attribute__((unused)) static)
 
-void
-m_withdrawals_init(struct withdrawals *w)
-{
-	TAILQ_INIT(&w->received);
-}
-
 /* The number of the first cancel or release that withdrew the acquire; 0 if none has. */
 static uint64_t
 withdrawals_find(const struct withdrawals *w, uint64_t node, uint64_t owner, uint64_t acquisition)

@@ -126,12 +126,6 @@ was_answered(const struct m_session *s, uint64_t number)
 }
 
 void
-m_request_begin(struct m_session *s)
-{
-	TAILQ_INIT(&s->requests.answered);
-}
-
-void
 m_request_carry(struct m_session *s)
 {
 	struct m_request *r;

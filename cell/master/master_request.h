@@ -62,8 +62,6 @@ struct orders {
 	struct request_list at_gate;        /* that wait until the gate lets them pass */
 };
 
-/* Initializes the lists of a new master. */
-void m_order_init(struct master *m);
 /* True when an earlier command of the session, begun and not answered, touches what `r` touches. */
 bool m_request_behind_command(const struct m_session *s, const struct m_request *r);
 /* The list in which the request has to wait; NULL: it may begin. */
@@ -180,8 +178,6 @@ void m_request_withdraw(struct m_session *s, uint64_t number, uint64_t node, uin
 void m_request_give_ticket(struct master *m, struct m_request *r);
 /* Begins the parked requests that may begin now, as many as the step has time for. */
 void m_request_run(struct master *m);
-/* Initializes the requests of a new session: none. */
-void m_request_begin(struct m_session *s);
 /* The session is open on another connection, on which its client sends all again that it believes
  * to be unanswered. */
 void m_request_carry(struct m_session *s);

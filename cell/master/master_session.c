@@ -9,11 +9,30 @@
 
 KEYED_GENERATE(m_session_tree, m_session, link, id)
 
+/* Records a session that lives in the tree. */
+static struct m_session *
+session_record(struct master *m, const struct tree_session *t)
+{
+	struct m_session *s = memory_zero(1, sizeof *s);
+
+	s->id = t->id;
+	m_usage_join(m, s, t->principal);
+	m_await_begin(s, t->awaited);
+	TAILQ_INIT(&s->withdrawals.received);
+	TAILQ_INIT(&s->waiters.list);
+	TAILQ_INIT(&s->requests.answered);
+	m_keepalive_begin(s);
+	m_cache_begin(s);
+	must(RB_INSERT(m_session_tree, &m->sessions.by_id, s) == NULL);
+	m_lease_begin(m, s, t->lasting);
+	return s;
+}
+
 /* A session of an earlier epoch has a whole lease before it may expire. */
 static struct m_session *
 session_inherit(struct master *m, const struct tree_session *t)
 {
-	struct m_session *s = m_session_record(m, t);
+	struct m_session *s = session_record(m, t);
 
 	m_lease_inherited(m, s);
 	if (s->await.bit)
@@ -65,24 +84,6 @@ m_session_inherit(struct master *m)
 	}
 }
 
-struct m_session *
-m_session_record(struct master *m, const struct tree_session *t)
-{
-	struct m_session *s = memory_zero(1, sizeof *s);
-
-	s->id = t->id;
-	m_usage_join(m, s, t->principal);
-	m_await_begin(s, t->awaited);
-	m_withdrawals_init(&s->withdrawals);
-	m_waiters_init(s);
-	m_request_begin(s);
-	m_keepalive_begin(s);
-	m_cache_begin(s);
-	must(RB_INSERT(m_session_tree, &m->sessions.by_id, s) == NULL);
-	m_lease_begin(m, s, t->lasting);
-	return s;
-}
-
 /* Nothing that the session has asked for and that is not proposed yet is done any more. */
 static void
 session_forget_requests(struct master *m, struct m_session *s)
@@ -99,7 +100,8 @@ session_free(struct master *m, struct m_session *s)
 	session_forget_requests(m, s);
 	m_usage_part(m, s);
 	m_withdrawals_forget(&s->withdrawals, UINT64_MAX);
-	m_end_forget(m, s);
+	if (s->ending.due)
+		TAILQ_REMOVE(&m->ending.due, s, ending.entry);
 	m_lease_forget(m, s);
 	m_cache_forget(m, s);
 	m_watch_drop_all(m, s);
@@ -121,12 +123,6 @@ m_session_free_all(struct master *m)
 }
 
 /* ---- session opening ---- */
-
-void
-m_opening_init(struct master *m)
-{
-	TAILQ_INIT(&m->opening.parked);
-}
 
 void
 m_opening_detach(struct master *m, struct m_connection *c)
@@ -331,7 +327,7 @@ m_opening_created(struct master *m, const struct own_command *own, const struct 
 		must(tree_session(m->tree, result.session.session, &t));
 		s = m_session_find(m, t.id);
 		if (s == NULL) {
-			s = m_session_record(m, &t);
+			s = session_record(m, &t);
 			m_await_set_caching(s, t.awaited);
 		}
 	}
@@ -353,12 +349,6 @@ m_opening_created(struct master *m, const struct own_command *own, const struct 
 /* ---- session end ---- */
 
 void
-m_end_init(struct master *m)
-{
-	TAILQ_INIT(&m->ending.due);
-}
-
-void
 m_end_begin(struct master *m)
 {
 	m->ending.unfinished = true;
@@ -373,14 +363,25 @@ m_end_clear(struct master *m)
 	m->ending.pass = NULL;
 }
 
-void
-m_end_forget(struct master *m, struct m_session *s)
-{
-	if (s->ending.due)
-		TAILQ_REMOVE(&m->ending.due, s, ending.entry);
-}
-
 /* ---- as operators order it ---- */
+
+/* The connection stays, for the session that the client opens next; frames for the earlier one that
+ * are still in flight are ignored. */
+static void
+farewell(struct master *m, struct m_session *s)
+{
+	struct m_connection *c = s->connection;
+	struct message last = {
+	    .code = MSG_keepalive_reply,
+	    .keepalive_reply = {.rc = RC_NO_SESSION,
+	                        .epoch = m->epoch,
+	                        .sequence = c->keepalive.sequence},
+	};
+
+	m_connection_send(m, c, &last);
+	m_connection_detach(m, c);
+	m_connection_ended(c, s->id);
+}
 
 void
 m_end_order(struct master *m, struct m_session *s, enum session_end cause)
@@ -399,7 +400,7 @@ m_end_order(struct master *m, struct m_session *s, enum session_end cause)
 		s->ending.connection = 0;
 		if (s->connection != NULL) {
 			s->ending.connection = s->connection->id;
-			m_end_farewell(m, s);
+			farewell(m, s);
 		}
 		session_forget_requests(m, s);
 	}
@@ -470,28 +471,10 @@ m_end_applied(struct master *m, uint64_t id, enum session_end cause)
 	if (s == NULL)
 		return;
 	if (s->connection != NULL)
-		m_end_farewell(m, s);
+		farewell(m, s);
 	m_removed_ended(m, s->ending.connection);
 	m_barrier_passed(m, s);
 	session_free(m, s);
-}
-
-/* The connection stays, for the session that the client opens next; frames for the earlier one that
- * are still in flight are ignored. */
-void
-m_end_farewell(struct master *m, struct m_session *s)
-{
-	struct m_connection *c = s->connection;
-	struct message last = {
-	    .code = MSG_keepalive_reply,
-	    .keepalive_reply = {.rc = RC_NO_SESSION,
-	                        .epoch = m->epoch,
-	                        .sequence = c->keepalive.sequence},
-	};
-
-	m_connection_send(m, c, &last);
-	m_connection_detach(m, c);
-	m_connection_ended(c, s->id);
 }
 
 /* Sessions that may have cached what the part changes are told before. */

@@ -84,8 +84,6 @@ struct failover_barrier {
 	size_t outstanding_n;
 };
 
-/* Initializes the barrier of a new master. */
-void m_barrier_init(struct master *m);
 /* An epoch begins: the barrier stands if there are sessions. */
 void m_barrier_raise(struct master *m);
 /* The session is outstanding, if the barrier stands. */
@@ -160,9 +158,6 @@ struct session_cache {
 
 /* Initializes the cache of a session that is recorded now: nothing is known of it. */
 void m_cache_begin(struct m_session *s);
-/* A message of the session carries this generation of the client's cache: all earlier ones are
- * dropped. */
-void m_cache_show(struct master *m, struct m_session *s, uint64_t generation);
 /* It likewise asks for leave for that generation. */
 void m_cache_want(struct master *m, struct m_session *s, uint64_t generation);
 /* A KeepAlive of the session asks for none. */
@@ -208,8 +203,6 @@ struct endings {
 	struct gate_pass *pass; /* of the next one, at the gate; NULL if there is none */
 };
 
-/* Initializes the endings of a new master. */
-void m_end_init(struct master *m);
 /* An epoch begins: its master goes on with the ends that earlier ones have begun. */
 void m_end_begin(struct master *m);
 /* Forgets what was proposed: the mastership is lost. */
@@ -226,8 +219,6 @@ void m_end_propose(struct master *m, struct m_session *s, enum session_end cause
 void m_end_refused(struct master *m, uint64_t session);
 /* apply has ended the session: its record goes. */
 void m_end_applied(struct master *m, uint64_t id, enum session_end cause);
-/* Tells the client that the session is over, and detaches the connection from it. */
-void m_end_farewell(struct master *m, struct m_session *s);
 /* True if there may be a part to propose, which does not wait at the gate. */
 bool m_end_has_more(const struct master *m);
 /* Proposes the next part of what is left of an ended session, if there is one, or waits at the gate
@@ -235,8 +226,6 @@ bool m_end_has_more(const struct master *m);
 void m_end_finish(struct master *m);
 /* That part was applied. */
 void m_end_finished(struct master *m);
-/* The session's record goes. */
-void m_end_forget(struct master *m, struct m_session *s);
 
 /* ---- master_session.c: opening ----
  *
@@ -254,8 +243,6 @@ struct openings {
 	TAILQ_HEAD(opening_list, m_connection) parked; /* until the barrier has fallen */
 };
 
-/* Initializes the openings of a new master. */
-void m_opening_init(struct master *m);
 /* Handles an open_session. */
 void m_opening_receive(struct master *m, struct m_connection *c,
                        const struct msg_open_session *msg);
@@ -309,8 +296,6 @@ void m_session_begin(struct master *m);
 void m_session_inherit(struct master *m);
 /* True when all of these are recorded. */
 bool m_session_all_inherited(const struct master *m);
-/* Records a session that lives in the tree. */
-struct m_session *m_session_record(struct master *m, const struct tree_session *t);
 /* Frees all records: the mastership is lost. */
 void m_session_free_all(struct master *m);
 

@@ -22,15 +22,6 @@ claim_compare(const struct claim *a, const struct claim *b)
 
 RB_GENERATE_INTERNAL(claim_tree, claim, link, claim_compare, __attribute__((unused)) static)
 
-void
-m_order_init(struct master *m)
-{
-	TAILQ_INIT(&m->order.runnable);
-	TAILQ_INIT(&m->order.behind_barrier);
-	TAILQ_INIT(&m->order.without_lease);
-	TAILQ_INIT(&m->order.at_gate);
-}
-
 /* ---- claims ---- */
 
 /* One claim of a key is enough: a footprint may name a node twice, under any number. */

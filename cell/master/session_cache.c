@@ -95,8 +95,10 @@ answer_held(struct master *m, struct m_session *s)
 		m_keepalive_answer(m, s);
 }
 
-void
-m_cache_show(struct master *m, struct m_session *s, uint64_t generation)
+/* A message of the session carries this generation of the client's cache: all earlier ones are
+ * dropped. */
+static void
+show(struct master *m, struct m_session *s, uint64_t generation)
 {
 	struct session_cache *c = &s->cache;
 
@@ -113,7 +115,7 @@ m_cache_want(struct master *m, struct m_session *s, uint64_t generation)
 {
 	const bool more = generation > s->cache.generation || !s->cache.wanted;
 
-	m_cache_show(m, s, generation);
+	show(m, s, generation);
 	s->cache.wanted = true;
 	m_await_set_caching(s, true);
 	if (m_await_raise(m, s) && more)
@@ -294,7 +296,7 @@ m_cache_receive(struct master *m, struct m_connection *c, const struct msg_dropp
 	if (s->cache.wanted)
 		m_cache_want(m, s, msg->generation);
 	else
-		m_cache_show(m, s, msg->generation);
+		show(m, s, msg->generation);
 	if (msg->generation != s->cache.generation)
 		return;
 	if (is_late(m, s, msg->upto))

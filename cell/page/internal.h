@@ -9,9 +9,6 @@
 #include "cell/page/page.h"
 #include "cell/view/ask.h"
 
-/* NULL: the replica has a vote or learns, and knows a master. Else why it does not work. */
-const char *replica_ailment(const struct replica *r, mono_t now);
-
 /* The metrics of a replica: of its answer when it was asked for its status, and how long its
  * commits took. */
 void replica_metrics(struct buffer *to, const char *cell, const struct answer *own,

@@ -106,20 +106,16 @@ sheet_drop(struct sheet *s)
 
 /* ---- health ---- */
 
-const char *
-replica_ailment(const struct replica *r, mono_t now)
+/* NULL: the replica has a vote or learns, and knows a master. Else why it does not work. */
+static const char *
+ailment(const struct page *p)
 {
+	const struct replica *r = server_replica(p->server);
 	const enum replica_condition condition = replica_condition(r);
 
 	if (condition != CONDITION_VOTING && condition != CONDITION_LEARNER)
 		return condition_words(condition)->means;
-	return px_has_master(replica_px(r), now) ? NULL : "has no master";
-}
-
-static const char *
-ailment(const struct page *p)
-{
-	return replica_ailment(server_replica(p->server), clock_now());
+	return px_has_master(replica_px(r), clock_now()) ? NULL : "has no master";
 }
 
 static void

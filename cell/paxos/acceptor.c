@@ -6,8 +6,9 @@
 #include "cell/paxos/internal.h"
 #include "cell/wire/codec.h"
 
-void
-px_enter(struct px *px, struct ballot ballot)
+/* Enters `ballot`, higher than any before, as the one whose slots are counted in accepted_to. */
+static void
+enter(struct px *px, struct ballot ballot)
 {
 	must(ballot_less(px->acceptor.promised, ballot));
 	px->acceptor.promised = ballot;
@@ -34,7 +35,7 @@ px_promise(struct px *px, struct ballot ballot)
 {
 	must(!ballot_less(ballot, px->acceptor.promised));
 	if (ballot_less(px->acceptor.promised, ballot))
-		px_enter(px, ballot);
+		enter(px, ballot);
 	record_ballot(px, ballot);
 }
 
@@ -273,7 +274,7 @@ obey(struct px *px, uint8_t from, struct ballot ballot)
 	/* A majority has promised this ballot: entering it needs no record until an acceptance
 	 * depends on it. */
 	if (ballot_less(px->acceptor.promised, ballot))
-		px_enter(px, ballot);
+		enter(px, ballot);
 	px_candidate_calm(px);
 	px_follow(px, ballot, px->config.lease);
 	return true;

@@ -402,8 +402,6 @@ void px_on_accept(struct px *px, uint8_t from, const struct msg_accept *m);
 void px_on_heartbeat(struct px *px, uint8_t from, const struct msg_heartbeat *m);
 /* A master hands over: this replica becomes a candidate at once. */
 void px_on_hand_over(struct px *px, uint8_t from, const struct msg_hand_over *m);
-/* Enters `ballot`, higher than any before, as the one whose slots are counted in accepted_to. */
-void px_enter(struct px *px, struct ballot ballot);
 /* Prepares the acceptor at the start, when the log is recovered. */
 void px_accept_begin(struct px *px);
 /* This replica now follows the master of this ballot; BALLOT_NONE: no master. */
@@ -469,8 +467,6 @@ void px_stand_instead(struct px *px);
 void px_candidate_calm(struct px *px);
 /* The candidate is master now. */
 void px_candidate_elected(struct px *px);
-/* Sends a Prepare again to those that have not answered in full. */
-void px_send_prepares(struct px *px);
 /* It is time to ask again: with the same ballot, or, if that was refused, with a higher one. */
 void px_ask_again(struct px *px);
 /* True when a majority has promised, though perhaps not reported all. */
@@ -565,8 +561,6 @@ void px_note_pending(struct px *px);
 /* The applied slot that is reported to the master: durable in state.db and known as chosen by the
  * durable log alone. */
 uint64_t px_applied_reported(const struct px *px);
-/* The slot up to which a replica has the current ballot's entries durable, without a hole. */
-uint64_t px_matched(const struct px *px, uint8_t id);
 /* On the master: the slot up to which no member needs the log any more. */
 uint64_t px_trim_target(const struct px *px);
 /* The state is durable up to this slot: the log may be trimmed. */

@@ -44,8 +44,9 @@ px_learn_entry(struct px *px, const struct log_entry *e)
 	px_accept_chosen(px);
 }
 
-uint64_t
-px_matched(const struct px *px, uint8_t id)
+/* The slot up to which a replica has the current ballot's entries durable, without a hole. */
+static uint64_t
+matched(const struct px *px, uint8_t id)
 {
 	return id == px->config.self ? px->acceptor.durable : px->leader.peers[id].match;
 }
@@ -56,7 +57,7 @@ accepted(const struct px *px, const struct px_members *m, uint64_t slot)
 	int n = 0;
 
 	for (int i = 0; i < m->n; i++)
-		n += m->list[i].voter && px_matched(px, m->list[i].id) >= slot;
+		n += m->list[i].voter && matched(px, m->list[i].id) >= slot;
 	return px_majority(m, n);
 }
 
@@ -72,7 +73,7 @@ chosen_by_members(const struct px *px)
 	uint64_t chosen = px->learner.chosen;
 
 	for (int i = 0; i < m->n; i++) {
-		uint64_t slot = px_matched(px, m->list[i].id);
+		uint64_t slot = matched(px, m->list[i].id);
 
 		slot = slot < end ? slot : end;
 		if (slot > chosen && accepted(px, m, slot))
@@ -84,7 +85,7 @@ chosen_by_members(const struct px *px)
 /* "To learn that a value has been chosen, a learner must find out that a proposal has been accepted
  * by a majority of acceptors" ("Paxos Made Simple", section 2.3): the slot that a majority has
  * durable in this master's ballot. The master's own disk counts like the others'. A change of the
- * members is chosen by the voters of the list that it replaces, entries behind it by the new
+ * members is chosen by the voters of the list that it replaces, entries after it by the new
  * ones. */
 void
 px_count_accepted(struct px *px)
@@ -221,7 +222,7 @@ over_limit(struct px *px)
 }
 
 /* Trims only what is durable in this replica's state.db and in every member's, or is beyond the
- * limit. The last chosen entry stays: by its origin superseded entries behind it are recognised. */
+ * limit. The last chosen entry stays: by its origin superseded entries after it are recognised. */
 void
 px_on_applied(struct px *px, uint64_t slot)
 {

@@ -84,6 +84,39 @@ px_may_be_candidate(const struct px *px)
 	       px_is_voter(&px->group.members, px->config.self);
 }
 
+static bool
+vote_complete(const struct px *px, const struct vote *v)
+{
+	return v->promised && px_vote_have(px, v) >= v->last;
+}
+
+static void
+ask_one(struct px *px, uint8_t id)
+{
+	px_send(px, id, 0,
+	        &(struct message){.code = MSG_prepare,
+	                          .prepare = {.ballot = px->candidate.ballot,
+	                                      .first =
+	                                          px_vote_have(px, &px->candidate.votes[id]) + 1,
+	                                      .last = px->log.last}});
+}
+
+/* Sends a Prepare again to those that have not answered in full. */
+static void
+send_prepares(struct px *px)
+{
+	must(px->candidate.role == PX_CANDIDATE);
+	for (int i = 0; i < px->group.others_n; i++)
+		if (!vote_complete(px, &px->candidate.votes[px->group.others[i]]))
+			ask_one(px, px->group.others[i]);
+	px->candidate.retry_at =
+	    mono_add(px->now, (span_t){px->config.heartbeat.ns << px->candidate.asks});
+	px->candidate.retry_at = mono_add(px->candidate.retry_at, px_jitter(px));
+	if (px->candidate.asks < PX_ASKS_MAX)
+		px->candidate.asks++;
+	px_gather(px);
+}
+
 /* "Phase 1. (a) A proposer selects a proposal number n and sends a prepare request with number n
  * to a majority of acceptors" ("Paxos Made Simple", section 2.2). Its round is above every round
  * received. */
@@ -103,40 +136,8 @@ px_begin_candidacy(struct px *px)
 	memset(px->candidate.votes, 0, sizeof px->candidate.votes);
 	px->candidate.asks = 0;
 	px_pick_own(px);
-	px_send_prepares(px);
+	send_prepares(px);
 	px_count_votes(px);
-}
-
-static bool
-vote_complete(const struct px *px, const struct vote *v)
-{
-	return v->promised && px_vote_have(px, v) >= v->last;
-}
-
-static void
-ask_one(struct px *px, uint8_t id)
-{
-	px_send(px, id, 0,
-	        &(struct message){.code = MSG_prepare,
-	                          .prepare = {.ballot = px->candidate.ballot,
-	                                      .first =
-	                                          px_vote_have(px, &px->candidate.votes[id]) + 1,
-	                                      .last = px->log.last}});
-}
-
-void
-px_send_prepares(struct px *px)
-{
-	must(px->candidate.role == PX_CANDIDATE);
-	for (int i = 0; i < px->group.others_n; i++)
-		if (!vote_complete(px, &px->candidate.votes[px->group.others[i]]))
-			ask_one(px, px->group.others[i]);
-	px->candidate.retry_at =
-	    mono_add(px->now, (span_t){px->config.heartbeat.ns << px->candidate.asks});
-	px->candidate.retry_at = mono_add(px->candidate.retry_at, px_jitter(px));
-	if (px->candidate.asks < PX_ASKS_MAX)
-		px->candidate.asks++;
-	px_gather(px);
 }
 
 static bool
@@ -154,7 +155,7 @@ promised_by(const struct px *px, const struct px_members *m)
 	return px_majority(m, votes);
 }
 
-/* A change among the picked entries may have been chosen, and then entries behind it by the new
+/* A change among the picked entries may have been chosen, and then entries after it by the new
  * list. So a majority of every list is needed, each of which reports the next change. */
 static bool
 elected(const struct px *px)
@@ -201,7 +202,7 @@ after_promise(struct px *px, int others)
 {
 	px_reconfig_gather(px);
 	if (px->group.others_n > others)
-		px_send_prepares(px);
+		send_prepares(px);
 	px_gather(px);
 	px_count_votes(px);
 }
@@ -387,7 +388,7 @@ px_ask_again(struct px *px)
 	}
 	if (px->candidate.asks == PX_ASKS_MAX)
 		px_say_hello(px);
-	px_send_prepares(px);
+	send_prepares(px);
 }
 
 /* ---- leaving ---- */

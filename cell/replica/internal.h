@@ -174,8 +174,6 @@ r_state_waits(const struct replica *r)
 }
 
 /* mastership.c */
-/* Initializes the mastership of a new replica. */
-void r_mastership_init(struct replica *r);
 /* Proposes an entry with this one command, of the master itself, after the backlog. */
 void r_propose(struct replica *r, const struct op *op);
 /* True if this replica is elected, and does not hand the mastership over. */
@@ -200,8 +198,6 @@ mono_t r_mastership_disk_deadline(const struct replica *r);
 /* Takes a frame from a client while cell/master does not serve: keeps it until the epoch has begun,
  * or redirects the client. */
 void r_mastership_frame(struct replica *r, uint64_t conn, struct bytes frame);
-/* Redirects the client to the master. */
-void r_mastership_redirect(struct replica *r, uint64_t conn, struct bytes frame);
 /* Frees all frames that wait. */
 void r_mastership_free(struct replica *r);
 

@@ -74,8 +74,9 @@ propose_epoch(struct replica *r)
 	buffer_free(&settings);
 }
 
-void
-r_mastership_redirect(struct replica *r, uint64_t conn, struct bytes frame)
+/* Redirects the client to the master. */
+static void
+redirect(struct replica *r, uint64_t conn, struct bytes frame)
 {
 	master_redirect(r->master, conn, frame, other_master(r), &r->master_update);
 	r_absorb_master(r);
@@ -91,7 +92,7 @@ admit_parked(struct replica *r)
 		if (r->mastership.serving)
 			master_frame(r->master, r_clock(r), w.conn, w.frame, &r->master_update);
 		else
-			r_mastership_redirect(r, w.conn, w.frame);
+			redirect(r, w.conn, w.frame);
 		r_absorb_master(r);
 		queued_frame_free(&w);
 		r->mastership.parked_n--;
@@ -178,12 +179,6 @@ r_mastership_epoch(struct replica *r, const struct tree_note *n)
 }
 
 void
-r_mastership_init(struct replica *r)
-{
-	TAILQ_INIT(&r->mastership.parked);
-}
-
-void
 r_mastership_free(struct replica *r)
 {
 	r_backlog_clear(r);
@@ -210,7 +205,7 @@ r_mastership_frame(struct replica *r, uint64_t conn, struct bytes frame)
 		R_TRACE(r, "mastership has no epoch yet: open_session waits, %zu in all",
 		        r->mastership.parked_n);
 	} else {
-		r_mastership_redirect(r, conn, frame);
+		redirect(r, conn, frame);
 	}
 }
 

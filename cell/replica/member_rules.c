@@ -29,8 +29,9 @@ answered_within(const struct member_view *m, const struct member_view_item *of, 
 	       mono_before(m->now, mono_add(of->progress.answered_at, span));
 }
 
-bool
-member_rules_alive(const struct member_view *m, const struct member_view_item *of)
+/* True if the member has answered so lately that it counts as alive. */
+static bool
+is_alive(const struct member_view *m, const struct member_view_item *of)
 {
 	return answered_within(m, of, (span_t){SILENT_LEASES * m->lease.ns});
 }
@@ -40,8 +41,8 @@ member_rules_may_be_alive(const struct member_view *m, const struct member_view_
 {
 	const span_t patience = {SILENT_LEASES * m->lease.ns};
 
-	return member_rules_alive(m, of) || (of->progress.answered_at.ns == INT64_MIN &&
-	                                     mono_before(m->now, mono_add(m->began, patience)));
+	return is_alive(m, of) || (of->progress.answered_at.ns == INT64_MIN &&
+	                           mono_before(m->now, mono_add(m->began, patience)));
 }
 
 static bool
@@ -334,8 +335,7 @@ transfer_to_best(const struct member_view *m)
 	for (int i = 0; i < m->n; i++) {
 		const struct member_view_item *of = &m->list[i];
 
-		if (of->member.id == m->self || of->member.role != MEMBER_VOTER ||
-		    !member_rules_alive(m, of))
+		if (of->member.id == m->self || of->member.role != MEMBER_VOTER || !is_alive(m, of))
 			continue;
 		if (best == NULL || is_better(&of->progress, &best->progress))
 			best = of;
@@ -359,7 +359,7 @@ member_rules_transfer(const struct member_view *m, uint64_t id)
 		return unknown(id);
 	if (of->member.role != MEMBER_VOTER)
 		say(v.why, "replica %u has no vote yet", of->member.id);
-	else if (!member_rules_alive(m, of))
+	else if (!is_alive(m, of))
 		say_silent(m, of, v.why);
 	else if (of->progress.full && of->member.id != m->self)
 		say(v.why, "the disk of replica %u is full", of->member.id);

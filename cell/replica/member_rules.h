@@ -58,8 +58,6 @@ struct member_verdict member_rules_promote(struct member_view *m);
  * is nothing to do. The list is unchanged. */
 struct member_verdict member_rules_transfer(const struct member_view *m, uint64_t id);
 
-/* True if the member has answered so lately that it counts as alive. */
-bool member_rules_alive(const struct member_view *m, const struct member_view_item *of);
 /* The same; true also for a member that has not answered yet, while the mastership is young. */
 bool member_rules_may_be_alive(const struct member_view *m, const struct member_view_item *of);
 /* The greatest minor version that all members speak, learners included. A member that has not

@@ -32,7 +32,7 @@ replica_new(const struct replica_config *config, struct tree *tree,
 	r->applied = r->disk.saved = tree_applied(tree);
 	r->master_seen = now;
 	r->disk.synced = MONO_NEVER;
-	r_mastership_init(r);
+	TAILQ_INIT(&r->mastership.parked);
 	r_admin_init(r, config->admin_key);
 	r_member_list_init(r, config, &r->config.paxos);
 	r->config.paxos.lease = r_settings_span(r, SETTING_master_lease);

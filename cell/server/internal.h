@@ -300,8 +300,6 @@ struct local_clients {
 	struct frame_queue outbox;
 };
 
-/* There are no clients. */
-void local_clients_init(struct local_clients *l);
 /* Removes all clients and their frames; the struct can be used again. */
 void local_clients_clear(struct local_clients *l);
 /* Adds a client. Returns the connection's number, which is never used again. */

@@ -104,7 +104,8 @@ server_new(const struct server_config *config, const struct server_io *io)
 	l->budget = l->budget != 0 ? l->budget : BUDGET;
 	s->trace.on = config->debug;
 	s->leave_by = MONO_NEVER;
-	local_clients_init(&s->clients);
+	TAILQ_INIT(&s->clients.clients);
+	TAILQ_INIT(&s->clients.outbox);
 	TAILQ_INIT(&s->gate);
 	inbox_init(&s->inbox, l->budget);
 	start_replica(s);

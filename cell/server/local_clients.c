@@ -10,13 +10,6 @@ struct local_client {
 	struct server_client callbacks;
 };
 
-void
-local_clients_init(struct local_clients *l)
-{
-	TAILQ_INIT(&l->clients);
-	TAILQ_INIT(&l->outbox);
-}
-
 static struct local_client *
 find(const struct local_clients *l, uint64_t conn)
 {

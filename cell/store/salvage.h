@@ -1,5 +1,5 @@
 /* Loads the newest state from a backup (a copy of state.db) or from a data directory, whose log
- * holds the entries behind its state.db. The files are copied into a working directory and loaded
+ * holds the entries after its state.db. The files are copied into a working directory and loaded
  * there; the source is never changed. */
 #ifndef LSFS_STORE_SALVAGE_H
 #define LSFS_STORE_SALVAGE_H

@@ -43,6 +43,17 @@ next(struct listing *l, struct child *to)
 	return true;
 }
 
+/* The first removed name of the directory after all of this name; NULL when there is none. */
+static struct removed *
+removed_after(const struct node *directory, struct bytes name)
+{
+	struct removed key = {.name = name, .number = UINT64_MAX};
+
+	if (directory->removed == NULL)
+		return NULL;
+	return RB_NFIND(removed_by_name, &directory->removed->names, &key);
+}
+
 enum rc
 children_list(const struct tree *t, const struct node *n, const struct op_get_listing *o,
               const struct subject *who, struct result_listing *r, struct buffer *packed)
@@ -87,12 +98,6 @@ compare(const struct removed *a, const struct removed *b)
 }
 
 RB_GENERATE(removed_by_name, removed, in_directory, compare)
-
-void
-removed_init(struct tree *t)
-{
-	TAILQ_INIT(&t->removed.in_order);
-}
 
 void
 removed_begin(struct tree *t)
@@ -153,14 +158,4 @@ removed_forget_all(struct tree *t)
 {
 	while (!TAILQ_EMPTY(&t->removed.in_order))
 		forget(t, TAILQ_FIRST(&t->removed.in_order));
-}
-
-struct removed *
-removed_after(const struct node *directory, struct bytes name)
-{
-	struct removed key = {.name = name, .number = UINT64_MAX};
-
-	if (directory->removed == NULL)
-		return NULL;
-	return RB_NFIND(removed_by_name, &directory->removed->names, &key);
 }

@@ -147,7 +147,7 @@ enum rc settings_read(struct wire_list list, struct settings *first);
  * that it costs the same however large the tree is. */
 
 struct slices {
-	uint64_t behind; /* the next slice begins behind this node */
+	uint64_t behind; /* the next slice begins after this node */
 };
 
 /* ---- dirty_rows.c ----

@@ -199,8 +199,6 @@ struct removed_names {
 	uint64_t forgotten; /* names that entries up to here removed may be missing */
 };
 
-/* Initializes the removed names of a new tree: none. */
-void removed_init(struct tree *t);
 /* The tree was loaded: the names that were removed before are not known. */
 void removed_begin(struct tree *t);
 /* Remembers the name of a node that is about to be deleted. */
@@ -209,7 +207,5 @@ void removed_add(struct tree *t, const struct node *n);
 void removed_forget_directory(struct node *directory);
 /* Forgets all names. */
 void removed_forget_all(struct tree *t);
-/* The first removed name of the directory after all of this name; NULL when there is none. */
-struct removed *removed_after(const struct node *directory, struct bytes name);
 
 #endif

@@ -110,6 +110,17 @@ session_free(struct session *s)
 	free(s);
 }
 
+/* Forgets the answer. */
+static void
+reply_cache_drop(struct tree *t, struct session *s, struct cached_reply *k)
+{
+	dirty_result_gone(t, s->id, k->number);
+	RB_REMOVE(session_replies, &s->replies, k);
+	s->replies_n--;
+	free((void *)k->result.data);
+	free(k);
+}
+
 void
 session_table_free(struct tree *t)
 {
@@ -364,16 +375,6 @@ struct cached_reply *
 reply_cache_find(const struct session *s, uint64_t number)
 {
 	return session_replies_find(&s->replies, number);
-}
-
-void
-reply_cache_drop(struct tree *t, struct session *s, struct cached_reply *k)
-{
-	dirty_result_gone(t, s->id, k->number);
-	RB_REMOVE(session_replies, &s->replies, k);
-	s->replies_n--;
-	free((void *)k->result.data);
-	free(k);
 }
 
 void

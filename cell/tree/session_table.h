@@ -41,8 +41,6 @@ void reply_cache_keep(struct tree *t, struct session *s, uint64_t number, enum o
                       enum rc rc, struct bytes result);
 /* The answer to the request of this number; NULL when none is kept. */
 struct cached_reply *reply_cache_find(const struct session *s, uint64_t number);
-/* Forgets the answer. */
-void reply_cache_drop(struct tree *t, struct session *s, struct cached_reply *k);
 
 /* ---- session_table.c ----
  *

@@ -10,7 +10,7 @@ tree_new(const char *cell)
 	t->cell = bytes_to_text(bytes_of(cell));
 	node_skip_numbers(t, NODE_ROOT);
 	session_table_init(t);
-	removed_init(t);
+	TAILQ_INIT(&t->removed.in_order);
 	settings_begin(t, &(struct settings){0});
 	dirty_rows_forget(t);
 	return t;

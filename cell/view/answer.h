@@ -18,7 +18,7 @@ struct answer_progress {
 /* A replica's connection to another one. */
 struct answer_link {
 	uint8_t id;
-	int64_t down_ms; /* without one for so long; -1: it is up */
+	int64_t down_ms; /* for how long without one; -1: it is up */
 };
 
 /* A limit as a replica tells it. */

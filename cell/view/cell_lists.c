@@ -38,26 +38,6 @@ on_sessions(void *user, const struct message *m)
 	}
 }
 
-json_t *
-cell_sessions(const struct asker *to)
-{
-	struct listing l = {.all = json_array(), .more = true};
-	bool ok = true;
-
-	while (ok && l.more) {
-		const struct message question = {
-		    .code = MSG_sessions_request,
-		    .sessions_request = {.after = l.last},
-		};
-
-		ok = to->ask(to->cell_file, to->key, &question, MSG_sessions, on_sessions, &l);
-	}
-	if (ok)
-		return l.all;
-	json_decref(l.all);
-	return NULL;
-}
-
 /* ---- locks ---- */
 
 /* JSON is UTF-8, and paths are bytes: in one that is not UTF-8 they are shown as \xNN. */
@@ -191,22 +171,37 @@ on_locks(void *user, const struct message *m)
 	}
 }
 
+/* ---- the whole of both ---- */
+
+static json_t *
+list_all(const struct asker *to, bool locks)
+{
+	struct listing l = {.all = json_array(), .more = true};
+
+	while (l.more) {
+		struct message question = {.code = MSG_sessions_request,
+		                           .sessions_request = {l.last}};
+
+		if (locks)
+			question =
+			    (struct message){.code = MSG_locks_request, .locks_request = {l.last}};
+		if (!to->ask(to->cell_file, to->key, &question, locks ? MSG_locks : MSG_sessions,
+		             locks ? on_locks : on_sessions, &l)) {
+			json_decref(l.all);
+			return NULL;
+		}
+	}
+	return l.all;
+}
+
+json_t *
+cell_sessions(const struct asker *to)
+{
+	return list_all(to, false);
+}
+
 json_t *
 cell_locks(const struct asker *to)
 {
-	struct listing l = {.all = json_array(), .more = true};
-	bool ok = true;
-
-	while (ok && l.more) {
-		const struct message question = {
-		    .code = MSG_locks_request,
-		    .locks_request = {.after = l.last},
-		};
-
-		ok = to->ask(to->cell_file, to->key, &question, MSG_locks, on_locks, &l);
-	}
-	if (ok)
-		return l.all;
-	json_decref(l.all);
-	return NULL;
+	return list_all(to, true);
 }

@@ -154,7 +154,7 @@ limit_percent(const json_t *limit)
 
 /* Large disks are fuller than that, and not short of space. A cell with as many replicas as there
  * may be is a good cell. */
-bool
+static bool
 limit_is_near(const json_t *limit)
 {
 	const char *name = json_string_value(json_object_get(limit, "limit"));

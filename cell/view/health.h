@@ -29,8 +29,6 @@ json_t *limits_of_mount(const json_t *status);
 void limits_add_locks(json_t *limits, const json_t *locks);
 /* How much of the limit is used. */
 double limit_percent(const json_t *limit);
-/* True when little is left of it. */
-bool limit_is_near(const json_t *limit);
 /* Prints the array as a table. */
 void limits_print(const json_t *limits);
 

@@ -38,7 +38,7 @@ line_print(const char *format, ...)
 
 /* ---- JSON ---- */
 
-enum { DIGITS = 15 }; /* a double has so many decimal digits: 4.17 is not 4.1699999999999999 */
+enum { DIGITS = 15 }; /* the decimal digits of a double: 4.17 is not 4.1699999999999999 */
 
 /* Control characters of ASCII are escaped already, but DEL, and newlines are those between values.
  */

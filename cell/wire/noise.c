@@ -124,20 +124,6 @@ decrypt(struct noise_cipher *c, struct bytes extra, struct bytes sealed, struct 
 	return true;
 }
 
-void
-noise_rekey(struct noise_cipher *c)
-{
-	uint8_t nonce[12], sealed[NOISE_KEY + NOISE_TAG];
-	static const uint8_t zeros[NOISE_KEY];
-
-	must(c->keyed);
-	nonce_of(UINT64_MAX, nonce);
-	crypto_aead_chacha20poly1305_ietf_encrypt(sealed, NULL, zeros, sizeof zeros, NULL, 0, NULL,
-	                                          nonce, c->key);
-	memcpy(c->key, sealed, NOISE_KEY);
-	sodium_memzero(sealed, sizeof sealed);
-}
-
 /* ---- the handshake (section 7.5: IK) ----
  *
  *   <- s
@@ -342,11 +328,21 @@ noise_done(const struct noise *n)
 
 /* ---- transport messages ---- */
 
+/* REKEY: a new key, of which the old one cannot be computed (section 4.2). */
 static void
 rekey_if_due(struct noise_cipher *c)
 {
-	if (c->count % NOISE_REKEY == 0)
-		noise_rekey(c);
+	uint8_t nonce[12], sealed[NOISE_KEY + NOISE_TAG];
+	static const uint8_t zeros[NOISE_KEY];
+
+	must(c->keyed);
+	if (c->count % NOISE_REKEY != 0)
+		return;
+	nonce_of(UINT64_MAX, nonce);
+	crypto_aead_chacha20poly1305_ietf_encrypt(sealed, NULL, zeros, sizeof zeros, NULL, 0, NULL,
+	                                          nonce, c->key);
+	memcpy(c->key, sealed, NOISE_KEY);
+	sodium_memzero(sealed, sizeof sealed);
 }
 
 bool

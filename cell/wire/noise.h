@@ -76,9 +76,6 @@ enum { NOISE_REKEY = 1 << 16 };
 bool noise_seal(struct noise *n, struct bytes plain, struct buffer *out);
 /* Appends the plain text of a sealed message. False: it is no such message. */
 bool noise_open(struct noise *n, struct bytes sealed, struct buffer *plain);
-/* Replaces the key of one direction at once; both sides must do it between the same two
- * messages. */
-void noise_rekey(struct noise_cipher *c);
 
 /* Wipes all secrets. */
 void noise_end(struct noise *n);

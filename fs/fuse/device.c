@@ -218,8 +218,6 @@ device_init(struct device *d, const struct device_config *config)
 	put_options(&options, config);
 	argv[2] = (char *)options.data;
 	replies_init(&d->replies, config->uid, config->gid);
-	poll_handles_init(&d->poll_handles);
-	pidfds_init(&d->callers);
 	users_init(&d->users, "/etc/passwd", config->uid);
 	fuse_set_log_func(on_fuse_log);
 	d->fuse = fuse_session_new(&args, &ops_table, sizeof ops_table, d);

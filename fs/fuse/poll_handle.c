@@ -5,12 +5,6 @@
 
 KEYED_TREE(poll_handle_tree, poll_handle, link, fh)
 
-void
-poll_handles_init(struct poll_handles *p)
-{
-	RB_INIT(&p->by_fh);
-}
-
 static struct poll_handle *
 find(struct poll_handles *p, uint64_t fh)
 {

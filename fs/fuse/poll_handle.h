@@ -19,8 +19,6 @@ struct poll_handles {
 	RB_HEAD(poll_handle_tree, poll_handle) by_fh;
 };
 
-/* Initializes the table of a new device: no caller waits. */
-void poll_handles_init(struct poll_handles *p);
 /* Frees all. */
 void poll_handles_fini(struct poll_handles *p);
 /* A caller waits for this handle; takes `fuse` over, and copies the request. */

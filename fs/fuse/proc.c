@@ -33,12 +33,6 @@ struct info {
 
 #define GET_INFO _IOWR(0xFF, 11, struct info)
 
-void
-pidfds_init(struct pidfds *p)
-{
-	*p = (struct pidfds){0};
-}
-
 static void
 forget(struct pidfd *known)
 {

@@ -29,8 +29,6 @@ enum pidfd_memory {
 	PIDFD_DUMPS, /* it has none, because it was killed, and its core dumped */
 };
 
-/* Knows none. */
-void pidfds_init(struct pidfds *p);
 /* Closes them all. */
 void pidfds_fini(struct pidfds *p);
 /* The thread's process; 0: the kernel doesn't tell, or there is no such thread. */

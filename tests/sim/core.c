@@ -7,7 +7,7 @@
  *   4 L    a master that is heard and hears no majority gives up (PX_LEASELESS_MAX),
  *   1 L    and the last grant to it expires; or a replica that has just started votes;
  *   3.2 L  a follower stands, with 16 heartbeats of jitter at most (px_jitter, PX_ATTEMPTS_MAX);
- *   1.6 L  it repeats a Prepare that was refused or lost (px_send_prepares, PX_ASKS_MAX).
+ *   1.6 L  it repeats a Prepare that was refused or lost (send_prepares, PX_ASKS_MAX).
  *
  * That makes 10 leases, 5 s; besides, each of some eight messages and records takes its time. */
 #include "tests/sim/sim.h"
