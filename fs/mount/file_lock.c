@@ -14,87 +14,6 @@ flock_of(const struct handle *h)
 	return lock_find(h->inode, LOCK_FLOCK, h->fh);
 }
 
-static int
-flock_refused(const struct handle *h)
-{
-	if (h->dead || h->inode->dead)
-		return ESTALE;
-	return record_lock_through(h) ? EDEADLK : 0;
-}
-
-/* An unlock fails if the lock was lost: its holder must learn that it was not protected. */
-static int
-unlock_refused(const struct handle *h)
-{
-	return h->dead || h->inode->dead ? ESTALE : 0;
-}
-
-static void
-acquire_committed(struct mount *m, struct call *c)
-{
-	struct handle *h = c->handle;
-
-	if (c->error == 0)
-		c->error = flock_refused(h);
-	if (c->error || c->answered) {
-		call_status(m, c, c->error);
-		return;
-	}
-	handle_leave(m, c);
-	lock_refer(c, lock_get(m, h->inode, LOCK_FLOCK, h->fh));
-	lock_acquire(m, c);
-}
-
-/* The lock is released even if the commit before it fails. */
-static void
-unlock_committed(struct mount *m, struct call *c)
-{
-	struct handle *h = c->handle;
-	struct mount_lock *l = flock_of(h);
-	int owed = commit_owed(h);
-
-	if (c->error == 0)
-		c->error = owed;
-	handle_leave(m, c);
-	if (l == NULL) {
-		call_status(m, c, c->error);
-		return;
-	}
-	lock_refer(c, l);
-	lock_unlock(m, c);
-}
-
-static void
-flock_entered(struct mount *m, struct call *c)
-{
-	struct mount_lock *l = flock_of(c->handle);
-
-	event_watch_seen(c->handle);
-	if (c->mode != LOCK_NONE)
-		commit(m, c, acquire_committed);
-	else if (l && l->mode != LOCK_NONE)
-		commit(m, c, unlock_committed);
-	else
-		unlock_committed(m, c);
-}
-
-void
-flock_call(struct mount *m, struct call *c)
-{
-	struct handle *h;
-	int error;
-
-	if (!handle_of_call(m, c))
-		return;
-	h = c->handle;
-	c->mode = c->event.lock_mode;
-	error = c->mode == LOCK_NONE ? unlock_refused(h) : flock_refused(h);
-	if (error)
-		call_status(m, c, error);
-	else
-		handle_enter(m, c, flock_entered);
-}
-
 void
 flock_flushed(struct mount *m, struct handle *h)
 {
@@ -214,40 +133,55 @@ file_lock_poisoned(struct mount *m, struct handle *h)
 			lock_withdraw(m, l, ESTALE);
 }
 
-/* ---- F_SETLK, F_SETLKW ---- */
+/* ---- FLOCK, SETLK ---- */
 
-static int
-setlk_refused(const struct handle *h)
+/* The lock that the call is about; NULL if its owner has none. */
+static struct mount_lock *
+lock_of(const struct call *c)
 {
-	const struct mount_lock *other = lock_find(h->inode, LOCK_FLOCK, h->fh);
+	return c->event.kind == MOUNT_FLOCK
+	           ? flock_of(c->handle)
+	           : lock_find(c->handle->inode, LOCK_RECORD, c->event.lock_owner);
+}
+
+/* An unlock fails if the lock was lost: its holder must learn that it was not protected. */
+static int
+refused(const struct call *c)
+{
+	const struct handle *h = c->handle;
+	const struct mount_lock *l = flock_of(h);
+	bool other;
 
 	if (h->dead || h->inode->dead)
 		return ESTALE;
-	return other && lock_active(other) ? EDEADLK : 0;
+	other = c->event.kind == MOUNT_FLOCK ? record_lock_through(h) : l && lock_active(l);
+	return other && c->mode != LOCK_NONE ? EDEADLK : 0;
 }
 
 static void
-record_committed(struct mount *m, struct call *c)
+acquire_committed(struct mount *m, struct call *c)
 {
-	struct handle *h = c->handle;
+	struct inode *i = c->handle->inode;
 
 	if (c->error == 0)
-		c->error = setlk_refused(h);
+		c->error = refused(c);
 	if (c->error || c->answered) {
 		call_status(m, c, c->error);
 		return;
 	}
 	handle_leave(m, c);
-	lock_refer(c, lock_get(m, h->inode, LOCK_RECORD, c->event.lock_owner));
+	lock_refer(c, c->event.kind == MOUNT_FLOCK
+	                  ? lock_get(m, i, LOCK_FLOCK, c->handle->fh)
+	                  : lock_get(m, i, LOCK_RECORD, c->event.lock_owner));
 	lock_acquire(m, c);
 }
 
+/* The lock is released even if the commit before it fails. */
 static void
-record_freed(struct mount *m, struct call *c)
+unlock_committed(struct mount *m, struct call *c)
 {
-	struct handle *h = c->handle;
-	struct mount_lock *l = lock_find(h->inode, LOCK_RECORD, c->event.lock_owner);
-	int owed = commit_owed(h);
+	struct mount_lock *l = lock_of(c);
+	int owed = commit_owed(c->handle);
 
 	if (c->error == 0)
 		c->error = owed;
@@ -259,46 +193,64 @@ record_freed(struct mount *m, struct call *c)
 }
 
 static void
-setlk_entered(struct mount *m, struct call *c)
+lock_entered(struct mount *m, struct call *c)
 {
+	const struct mount_lock *l = lock_of(c);
+
 	event_watch_seen(c->handle);
-	commit(m, c, c->mode == LOCK_NONE ? record_freed : record_committed);
-}
-
-static void
-setlk_unlock(struct mount *m, struct call *c)
-{
-	struct mount_lock *l = lock_find(c->handle->inode, LOCK_RECORD, c->event.lock_owner);
-
-	if (c->handle->dead || c->handle->inode->dead)
-		call_status(m, c, ESTALE);
-	else if (l == NULL)
-		call_status(m, c, 0);
-	else if (!c->event.whole)
-		call_status(m, c, l->mode != LOCK_NONE ? ENOLCK : 0);
+	if (c->mode != LOCK_NONE)
+		commit(m, c, acquire_committed);
+	else if (c->event.kind == MOUNT_SETLK || (l && l->mode != LOCK_NONE))
+		commit(m, c, unlock_committed);
 	else
-		handle_enter(m, c, setlk_entered);
+		unlock_committed(m, c);
 }
 
 void
-record_lock_call(struct mount *m, struct call *c)
+flock_call(struct mount *m, struct call *c)
 {
 	int error;
 
 	if (!handle_of_call(m, c))
 		return;
 	c->mode = c->event.lock_mode;
-	error = setlk_refused(c->handle);
+	error = refused(c);
+	if (error)
+		call_status(m, c, error);
+	else
+		handle_enter(m, c, lock_entered);
+}
+
+static void
+setlk_unlock(struct mount *m, struct call *c)
+{
+	const struct mount_lock *l = lock_of(c);
+	const int error = refused(c);
+
+	if (error || l == NULL)
+		call_status(m, c, error);
+	else if (!c->event.whole)
+		call_status(m, c, l->mode != LOCK_NONE ? ENOLCK : 0);
+	else
+		handle_enter(m, c, lock_entered);
+}
+
+void
+record_lock_call(struct mount *m, struct call *c)
+{
+	if (!handle_of_call(m, c))
+		return;
+	c->mode = c->event.lock_mode;
 	if (c->handle->kind != HANDLE_FILE)
 		call_status(m, c, EISDIR);
 	else if (c->mode == LOCK_NONE)
 		setlk_unlock(m, c);
 	else if (!c->event.whole)
 		call_status(m, c, ENOLCK);
-	else if (error)
-		call_status(m, c, error);
+	else if (refused(c))
+		call_status(m, c, refused(c));
 	else
-		handle_enter(m, c, setlk_entered);
+		handle_enter(m, c, lock_entered);
 }
 
 /* ---- F_GETLK ---- */
