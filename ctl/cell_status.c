@@ -135,25 +135,6 @@ gather_mount(const struct run_record *r)
 	return NULL;
 }
 
-/* The cell's part, of its replicas; NULL after an error message. */
-static json_t *
-gather_replicas(const struct ctl *ctl, const char *file, const struct cell_file *given,
-                bool thorough)
-{
-	struct cell_file members = *given;
-	struct answer answers[LIMIT_REPLICAS];
-	struct noise_pair key;
-	json_t *all = NULL;
-
-	if (cell_key(ctl, file, &key) && ask_members(&members, &key) &&
-	    ask_replicas(&members, &key, answers))
-		all = health_json(&members, answers);
-	if (all && thorough)
-		doctor_cell_file(problems_of(all), file, given, &members, &key);
-	explicit_bzero(&key, sizeof key);
-	return all;
-}
-
 /* As the mount tells: a cell in one process, or one whose replicas are not asked for lack of a
  * key. */
 static void
@@ -183,7 +164,7 @@ of_mount(const struct ctl *ctl, const struct run_record *record, bool thorough)
 	cell_file_of_mount(record, file);
 	if (cell_file_read(file, &cell_file, why, sizeof why) &&
 	    !cell_file_is_standalone(&cell_file) && cell_has_key(&as, file))
-		replicas = gather_replicas(&as, file, &cell_file, thorough);
+		replicas = doctor_ask_replicas(&as, file, &cell_file, thorough);
 	if (replicas) {
 		/* The replicas' answers about the master are newer than the mount's. */
 		json_array_extend(problems_of(all), problems_of(replicas));
@@ -242,7 +223,7 @@ cell_status(const struct ctl *ctl, const char *path, bool thorough)
 		return NULL;
 	if (cell_file_is_standalone(&cell_file))
 		return of_standalone(ctl, file, &cell_file, thorough);
-	all = gather_replicas(ctl, file, &cell_file, thorough);
+	all = doctor_ask_replicas(ctl, file, &cell_file, thorough);
 	if (all && thorough) {
 		doctor_keys(problems_of(all), ctl);
 		doctor_fstab(problems_of(all), NULL, file);

@@ -422,9 +422,9 @@ doctor_fstab(json_t *findings, const char *path, const char *file)
 
 /* ---- a cell, and the age of a cell file ---- */
 
-void
-doctor_cell_file(json_t *findings, const char *file, const struct cell_file *given,
-                 const struct cell_file *members, const struct noise_pair *key)
+static void
+look_at_cell_file(json_t *findings, const char *file, const struct cell_file *given,
+                  const struct cell_file *members, const struct noise_pair *key)
 {
 	if (members->version > given->version)
 		finding_add_detail(findings, FINDING_cell_file_old, file,
@@ -434,25 +434,22 @@ doctor_cell_file(json_t *findings, const char *file, const struct cell_file *giv
 		finding_add(findings, FINDING_cell_file_keys, file);
 }
 
-static bool
-ask_replicas_of(json_t *findings, const struct ctl *ctl, const char *file,
-                const struct cell_file *given)
+json_t *
+doctor_ask_replicas(const struct ctl *ctl, const char *file, const struct cell_file *given,
+                    bool thorough)
 {
 	struct cell_file members = *given;
 	struct answer answers[LIMIT_REPLICAS];
 	struct noise_pair key;
-	const bool asked = cell_key(ctl, file, &key) && ask_members(&members, &key) &&
-	                   ask_replicas(&members, &key, answers);
-	json_t *health;
+	json_t *all = NULL;
 
-	if (asked) {
-		health = health_json(&members, answers);
-		json_array_extend(findings, json_object_get(health, "problems"));
-		json_decref(health);
-		doctor_cell_file(findings, file, given, &members, &key);
-	}
+	if (cell_key(ctl, file, &key) && ask_members(&members, &key) &&
+	    ask_replicas(&members, &key, answers))
+		all = health_json(&members, answers);
+	if (all && thorough)
+		look_at_cell_file(json_object_get(all, "problems"), file, given, &members, &key);
 	explicit_bzero(&key, sizeof key);
-	return asked;
+	return all;
 }
 
 static bool
@@ -460,6 +457,7 @@ look_at_cell(json_t *findings, const struct ctl *ctl, const char *file)
 {
 	struct cell_file given;
 	char why[512];
+	json_t *health;
 
 	if (!cell_file_read(file, &given, why, sizeof why)) {
 		finding_add_detail(findings, FINDING_cell_file_unreadable, file, "%s", why);
@@ -468,10 +466,16 @@ look_at_cell(json_t *findings, const struct ctl *ctl, const char *file)
 	look_beside(findings, file);
 	if (cell_file_is_standalone(&given))
 		return true;
-	if (cell_has_key(ctl, file))
-		return ask_replicas_of(findings, ctl, file, &given);
-	log_warn("%s: no key: the replicas are not asked (give one with --key)", file);
-	return false;
+	if (!cell_has_key(ctl, file)) {
+		log_warn("%s: no key: the replicas are not asked (give one with --key)", file);
+		return false;
+	}
+	health = doctor_ask_replicas(ctl, file, &given, true);
+	if (health == NULL)
+		return false;
+	json_array_extend(findings, json_object_get(health, "problems"));
+	json_decref(health);
+	return true;
 }
 
 /* ---- the command ---- */

@@ -19,10 +19,10 @@ int doctor_mounts(json_t *findings, const char *path, json_t *cells);
  * missing, and what is locked in their place. Returns the number of such entries. */
 int doctor_fstab(json_t *findings, const char *path, const char *file);
 
-/* Looks at the cell file *given, which is `file`, when its cell has the members *members: whether
- * it is as new as the cell's list of replicas and signing keys. */
-void doctor_cell_file(json_t *findings, const char *file, const struct cell_file *given,
-                      const struct cell_file *members, const struct noise_pair *key);
+/* The cell as its replicas tell it, as of health_json; if `thorough`, with what is wrong with the
+ * cell file that was `given` among the problems. NULL after an error message. */
+json_t *doctor_ask_replicas(const struct ctl *ctl, const char *file, const struct cell_file *given,
+                            bool thorough);
 
 /* Looks at a key file, if it is there: whose it is, and whether others have access. */
 void doctor_key(json_t *findings, const char *path);

@@ -197,38 +197,24 @@ show_json(const char *path, const struct cell_file *cell_file, json_t *settings)
 }
 
 static void
-show_key(const char *what, const uint8_t *key, size_t len)
-{
-	char text[KEY_TEXT];
-
-	key_to_text(key, len, text, sizeof text);
-	printf("%-12s %s\n", what, text);
-}
-
-static void
 show_text(const char *path, const struct cell_file *cell_file)
 {
+	json_t *all = cell_json(path, cell_file), *replica;
 	char what[32];
+	size_t i;
 
-	line_print("%-12s %s", "cell", cell_file->name);
-	line_print("%-12s %s", "file", path);
-	show_key("id", cell_file->id, CELL_ID);
-	show_key("signing_key", cell_file->signing_public, SIGN_PUBLIC);
-	if (cell_file->has_former)
-		show_key("former_signing_key", cell_file->former_public, SIGN_PUBLIC);
-	if (cell_file->has_admin)
-		show_key("admin_key", cell_file->admin_public, NOISE_KEY);
-	for (int i = 0; i < cell_file->replicas_n; i++) {
-		const struct cell_file_replica *r = &cell_file->replicas[i];
-
-		snprintf(what, sizeof what, "replica %d", r->id);
+	table_print_values(all);
+	json_array_foreach(json_object_get(all, "replicas"), i, replica)
+	{
+		snprintf(what, sizeof what, "replica %d", (int)json_number_of(replica, "id"));
 		if (cell_file_is_standalone(cell_file)) {
 			printf("%-12s %s\n", what, "in the process of the mount");
 			continue;
 		}
-		line_print("%-12s %s", what, r->address);
-		show_key("", r->public_key, NOISE_KEY);
+		line_print("%-12s %s", what, json_text_of(replica, "address"));
+		printf("%-12s %s\n", "", json_text_of(replica, "key"));
 	}
+	json_decref(all);
 }
 
 static int
