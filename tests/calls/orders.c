@@ -132,7 +132,7 @@ tail_line(const struct call *call)
 	return (struct bytes){space + 1, (size_t)(call->value.data + call->value.len - space) - 1};
 }
 
-/* A read of all lines so far has its place behind the last of them. */
+/* A read of all lines so far has its place after the last of them. */
 static void
 place_tails(struct appends *a)
 {

@@ -5,7 +5,7 @@
  * explains the history. Of such a cluster matter the earliest end (first) and the latest beginning
  * (last) of its operations: it has to come before another one if its first is before the other's
  * last. There is an order if and only if no two clusters have to come before each other. A
- * compare-and-swap that succeeded stands right behind the cluster of the value that it expected;
+ * compare-and-swap that succeeded stands right after the cluster of the value that it expected;
  * such a chain is treated as one cluster whose parts have a given order. */
 #include <stdlib.h>
 
@@ -163,7 +163,7 @@ chain_swaps(struct reg *r)
 	}
 }
 
-/* In a chain each value stands behind the one before. */
+/* In a chain each value stands after the one before. */
 static void
 check_chain(struct reg *r, const struct cluster *c, struct block *b)
 {
@@ -198,7 +198,7 @@ by_first(const void *a, const void *b)
 }
 
 /* Of the blocks with an earlier first, the one with the latest last shows whether there is one that
- * both has to come before this one and behind it. */
+ * both has to come before this one and after it. */
 static void
 check_blocks(struct reg *r, struct block *blocks, size_t n)
 {

@@ -133,7 +133,7 @@ power_sync_directory(void)
 }
 
 /* Of what was changed in the directory any part may have got there; for one seed of each
- * POWERCUT_TIMES it is the last change alone, which shows whether it had to come behind a sync. */
+ * POWERCUT_TIMES it is the last change alone, which shows whether it had to come after a sync. */
 static void
 tear_directory(void)
 {

@@ -28,7 +28,7 @@ void powercut_no_room(long n, long times);
 
 /* From now on this process and its children note of each operation, by its number and in memory
  * that they share, whether a file was renamed just before and the directory not synced:
- * POWERCUT_TORN; 0 behind the last. */
+ * POWERCUT_TORN; 0 after the last. */
 const uint8_t *powercut_watch(void);
 /* The number of operations, and of syncs, so far. */
 long powercut_operations(void);

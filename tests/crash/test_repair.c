@@ -231,7 +231,7 @@ cut(int (*work)(void), const struct fixture *made, long n, uint64_t other_state)
 	return status != OK;
 }
 
-/* At each operation behind a renaming that may be lost, and at one in eight of the others. */
+/* At each operation after a renaming that may be lost, and at one in eight of the others. */
 static void
 cut_everywhere(int (*work)(void), const char *file, const char *sql, uint64_t other_state)
 {

@@ -9,7 +9,7 @@
 #include "fs/link.h"
 
 /* One session. Its owner sets `answered`, called for each answer, `watched` (or NULL), called for
- * each event of a watched node, `go_on`, called behind each event to submit more, and `user`, which
+ * each event of a watched node, `go_on`, called after each event to submit more, and `user`, which
  * all get, and whether it caches; the rest is begun with loader_begin. */
 struct loader {
 	bool caching;

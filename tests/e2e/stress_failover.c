@@ -18,7 +18,7 @@ now_ms(void)
 }
 
 /* Writes growing numbers into the file until the log is removed, and a line "TIME NUMBER" into the
- * log behind each success. No call may fail. */
+ * log after each success. No call may fail. */
 int
 stress_steady(int argc, char **argv)
 {

@@ -15,7 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* The load: a call comes within PACE_US behind the last one; AWAY_US if the mount is not there. */
+/* The load: a call comes within PACE_US after the last one; AWAY_US if the mount is not there. */
 enum { AWAY_US = 50000, PACE_US = 60000 };
 
 void

@@ -155,7 +155,7 @@ tell_contents(const char *path, char value[static VALUE_MAX])
 	return true;
 }
 
-/* Now and then with the generation: it is that of the value if it is the same before and behind. */
+/* Now and then with the generation: it is that of the value if it is the same before and after. */
 static void
 look(struct worker *w)
 {

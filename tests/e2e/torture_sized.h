@@ -14,7 +14,7 @@ void sized_make(struct worker *w);
 void sized_write(struct worker *w);
 /* Looks at them, by stat or by open and read, in a process of its own. A look that is not answered
  * soon is left alone: while the mount's daemon is frozen others must begin, because those that
- * begin behind a write elsewhere would show what the daemon has not forgotten when it goes on. */
+ * begin after a write elsewhere would show what the daemon has not forgotten when it goes on. */
 void sized_look(struct worker *w);
 /* Replaces contents, a string, by their value. */
 void sized_value(char *text);

@@ -371,7 +371,7 @@ lock(struct worker *w, struct record *r, int how, int proofs)
 		refused(w, r);
 		return;
 	}
-	/* The token is the session's: it is this lock's if the handle works behind it. */
+	/* The token is the session's: it is this lock's if the handle works after it. */
 	if (flock(fd, how) == 0 && fence(fd, value) && handle_works(fd)) {
 		r->value = value;
 		done(w, r);

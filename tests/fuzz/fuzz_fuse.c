@@ -1,7 +1,7 @@
 /* Requests of the kernel, byte for byte, through libfuse, the driver and the mount, to a cell that
  * is a real tree: the first byte chooses whether it answers at once. The rest is a sequence of
  * steps: a byte for the kind of step, one for an inode or an open file, one with the length of the
- * body, and the body, which is what a request has behind its header. The kernel is trusted: what it
+ * body, and the body, which is what a request has after its header. The kernel is trusted: what it
  * never sends (a name without an end, a length beyond the request, a handle that is not open) is
  * put right first. Each request is answered once, and nothing that the cell or other machines do
  * meanwhile ends the process. */
@@ -118,7 +118,7 @@ on_step(void *user, const struct mount_update *u)
 
 /* ---- the kernel ---- */
 
-/* What a request has behind its header. */
+/* What a request has after its header. */
 static const struct request {
 	uint32_t opcode;
 	int fh;        /* the place of a handle; -1: none */
@@ -165,7 +165,7 @@ static const struct request {
 };
 enum { REQUESTS = sizeof requests / sizeof *requests };
 
-static uint8_t sent[ROOM]; /* the request that is handled; zeros behind it */
+static uint8_t sent[ROOM]; /* the request that is handled; zeros after it */
 
 static void
 hand_in(struct engine *e, uint32_t opcode, uint64_t ino, size_t len)

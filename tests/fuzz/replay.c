@@ -9,7 +9,7 @@
 
 enum { INPUT_MAX = 1 << 20 };
 
-/* The input lies in memory of just its size, so that a sanitizer sees a read behind it. */
+/* The input lies in memory of just its size, so that a sanitizer sees a read after it. */
 static int
 replay(const char *path)
 {

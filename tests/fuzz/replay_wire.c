@@ -76,7 +76,7 @@ replay(struct values *v, struct buffer *b)
 	put_random(v, b);
 	for (uint64_t n = rng_below(&v->rng, 4); n > 0; n--)
 		damage(&v->rng, b);
-	exact = malloc(b->len); /* of just this size, so that a sanitizer sees a read behind it */
+	exact = malloc(b->len); /* of just this size, so that a sanitizer sees a read after it */
 	memcpy(exact, b->data, b->len);
 	LLVMFuzzerTestOneInput(exact, b->len);
 	free(exact);

@@ -1,5 +1,5 @@
 /* seeds DIRECTORY: writes well-formed inputs for the fuzz targets tree and replica, one below
- * DIRECTORY/NAME for each operation, so that the fuzzer begins behind the decoders. */
+ * DIRECTORY/NAME for each operation, so that the fuzzer begins after the decoders. */
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>

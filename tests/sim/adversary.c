@@ -193,7 +193,7 @@ adversary_delay(struct sim *s, uint64_t node, int64_t length)
 
 /* ---- a copy that is put back when only it could tell ---- */
 
-/* Is this one of the minority that misses what the replica behind it in the list forgets? */
+/* Is this one of the minority that misses what the replica after it in the list forgets? */
 static bool
 misses(const struct sim *s, int id, int forgetful, int master)
 {

@@ -150,7 +150,7 @@ ambush_watch(struct sim *s, int machine, int64_t until)
 	                                   .b = (uint64_t)until});
 }
 
-/* ---- changes behind a lapse ---- */
+/* ---- changes after a lapse ---- */
 
 static void
 run_touch(struct sim *s, struct event *e)

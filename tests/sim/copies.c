@@ -175,7 +175,7 @@ drop_copy(void *user, int place)
 
 /* Nothing is gone from any log that a member lacks: no log has a limit that would be reached,
  * nobody came later, nothing was damaged; and no crash took entries that a state already had, whose
- * log then begins behind them. */
+ * log then begins after them. */
 static bool
 keeps_logs(const struct sim *s)
 {

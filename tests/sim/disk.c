@@ -1,5 +1,5 @@
 /* A replica's disk. What was handed over becomes durable in order, after a while; at a crash a
- * random first part of what was still being written has made it. Rows are written behind the log.
+ * random first part of what was still being written has made it. Rows are written after the log.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -327,7 +327,7 @@ disk_is_whole(const struct disk *d)
 	       d->applied >= d->trimmed && !d->replaced;
 }
 
-/* What stands behind a damaged entry may be of no use either, and is dropped with it. */
+/* What stands after a damaged entry may be of no use either, and is dropped with it. */
 bool
 disk_rot_log(struct sim *s, struct disk *d)
 {

@@ -406,7 +406,7 @@ order_of(struct order *orders, size_t *n, uint64_t session, uint64_t node)
 /* Commands of a session on one node take effect in the order in which they were made, and all
  * behind an ordered one after it; a read on a node sees the ordered ones on it that were made
  * before. An acquire that waited is in nobody's way. What was refused, and is no entry in the log,
- * may have been decided later than what came behind it, when it is made again after a reconnect:
+ * may have been decided later than what came after it, when it is made again after a reconnect:
  * an acquire that found the lock busy, and what found most disks full. Transactions are in order
  * where they touch the same nodes: the model would see it. */
 static void

@@ -133,7 +133,7 @@ int64_t host_departure(const struct sim *s, const struct host *n);
 bool host_puts_off(struct sim *s, const struct host *n, struct event *e);
 /* Its next deadline, which may have changed. */
 void host_schedule(struct sim *s, struct host *n);
-/* What its server says behind a turn, in host.c. */
+/* What its server says after a turn, in host.c. */
 void host_obey(struct sim *s, struct host *n, enum server_verdict verdict);
 
 /* ---- host_damage.c ---- */

@@ -90,7 +90,7 @@ check_masters(struct sim *s)
 			sim_fail(s, "replicas %d and %d both have the master's lease", leased->id,
 			         n->id);
 		leased = n;
-		/* What it knows as chosen it applies in bounded steps, and answers behind that. */
+		/* What it knows as chosen it applies in bounded steps, and answers after that. */
 		if (replica_serving(n->replica, now) &&
 		    px_chosen(replica_px(n->replica)) < s->model.applied)
 			sim_fail(s, "replica %d serves, knows %lu, and %lu was decided", n->id,

@@ -6,7 +6,7 @@
 enum { SPARE_PERCENT = 5 }; /* for a clock that runs fast */
 
 /* Without an order between replicas one that lacks much catches up slowly. */
-/* Applied, and saved: behind a save the log is trimmed. */
+/* Applied, and saved: after a save the log is trimmed. */
 static bool
 all_have_everything(const struct sim *s)
 {

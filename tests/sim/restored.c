@@ -94,7 +94,7 @@ check_file(struct restored *r, const struct item *it)
 	enum rc rc = restored_ask(r, &op);
 
 	if (rc == RC_STALE)
-		return; /* it was made behind the copy, or had gone before */
+		return; /* it was made after the copy, or had gone before */
 	if (rc != RC_OK)
 		sim_fail(r->s, "after a restore a file can't be written: %s", rc_name(rc));
 	above(r, "a content generation", r->result.attr.attr.content_generation,

@@ -2,7 +2,7 @@
  * one that is left out was announced, by a gap or by the fail-over of the master, or is known to
  * the client before its watch begins; none comes twice, none that does not exist; and in the end
  * each client knows the last one. So do the names that come, go and change in a directory, and the
- * acquisitions of a lock: from the first that a client is told of on, or the first behind an
+ * acquisitions of a lock: from the first that a client is told of on, or the first after an
  * announcement, they are those that the log has decided, and none is left out. The holder of a lock
  * is told when another one waits for it. */
 #include <stdlib.h>

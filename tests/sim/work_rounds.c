@@ -189,7 +189,7 @@ do_counter(struct sim *s, struct machine *m, int p)
 	}
 }
 
-/* What is asked under the lock's guard takes effect before the release, and not behind it. */
+/* What is asked under the lock's guard takes effect before the release, and not after it. */
 static void
 release_guarded(struct sim *s, struct machine *m, int p)
 {

@@ -5,7 +5,7 @@
 #include "cell/base/must.h"
 #include "tests/sim/sim.h"
 
-/* The steps of a process behind a transaction, behind one with a lock, and behind the release. */
+/* The steps of a process after a transaction, after one with a lock, and after the release. */
 enum { DONE = 60, HELD, RELEASED };
 
 /* One that comes and goes, or that stays. */

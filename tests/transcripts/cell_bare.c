@@ -429,7 +429,7 @@ again(struct player *p, struct bare *b, struct script *w)
 	             r->encoded);
 }
 
-/* A session, or with another word behind it an ephemeral file. */
+/* A session, or with another word after it an ephemeral file. */
 static void
 open_any(struct player *p, struct bare *b, struct script *w)
 {

@@ -40,7 +40,7 @@ session_question(struct player *p, struct script *w, struct msg_operate *m)
 	machine_session_destroyed(p->s, m->id);
 }
 
-/* The key is made of the first letter of a word: the name, or what is written behind it. */
+/* The key is made of the first letter of a word: the name, or what is written after it. */
 static void
 principal_question(struct script *w, struct msg_operate *m)
 {

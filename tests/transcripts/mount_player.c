@@ -1,6 +1,6 @@
 /* Plays the transcripts of the mount: a command is a call of the kernel, a signal, the time, or
  * what another machine does; below it stands what the mount decides, asks the cell and answers (see
- * docs/testing.md). Processes are 100, 200 and 300, each with the threads behind its number. */
+ * docs/testing.md). Processes are 100, 200 and 300, each with the threads after its number. */
 #include <stdlib.h>
 #include <string.h>
 #include "cell/base/memory.h"

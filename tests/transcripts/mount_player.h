@@ -44,7 +44,7 @@ struct player {
 
 /* ---- mount_text.c: what is said ---- */
 
-/* Says a line; says a message behind the last one, unless the line gets long. */
+/* Says a line; says a message after the last one, unless the line gets long. */
 #define say(p, ...)                                      \
 	do {                                             \
 		if (!(p)->mute)                          \

@@ -5,7 +5,7 @@
  *   mark     REPLICA:INCARNATION:START:BALLOT:SLOT, then :genuine, if it has its replica's proof,
  *            or :false, if it has another one
  *   entry    SLOT@BALLOT:VALUE, or SLOT@BALLOT/ORIGIN<BEFORE:VALUE where the entry was proposed
- *            first in ballot ORIGIN, behind one of BEFORE; FIRST-LAST@... for several. A header is
+ *            first in ballot ORIGIN, after one of BEFORE; FIRST-LAST@... for several. A header is
  *            written without its value. A wrong checksum: ~ at the end
  *   value    TEXT; or C*N, N times that character; or members:VERSION:1v/2l/3r, a change of the
  *            list VERSION to a voter, a learner, and a removed member

@@ -285,7 +285,7 @@ word_end(char *c)
 	return c;
 }
 
-/* A quote at the beginning of a word or a value stays, to be skipped by its reader; the one behind
+/* A quote at the beginning of a word or a value stays, to be skipped by its reader; the one after
  * it goes. */
 static void
 split_words(struct script *s, char *c)
@@ -355,7 +355,7 @@ run_counted(struct script *s, const char *text, uint64_t count)
 	buffer_free(&one);
 }
 
-/* Runs a text: commands, perhaps behind `quietly` or `N times`. */
+/* Runs a text: commands, perhaps after `quietly` or `N times`. */
 static void
 run(struct script *s, const char *text)
 {

@@ -103,11 +103,11 @@ _Noreturn void script_misuse(struct script *s, const char *format, ...)
 void script_say(struct script *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* The text of a buffer as a line; frees it. */
 void script_say_buffer(struct script *s, struct buffer *line);
-/* Says a text behind the last line, if that is short and was said so, too, with the same sign in
+/* Says a text after the last line, if that is short and was said so, too, with the same sign in
  * front of it. */
 void script_say_joined(struct script *s, const char *sign, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* Says the lines of a sink, without those of messages, each behind `who` and a colon (NULL:
+/* Says the lines of a sink, without those of messages, each after `who` and a colon (NULL:
  * nothing); takes them out of it. */
 void script_say_traces(struct script *s, const char *who, struct trace *t);
 

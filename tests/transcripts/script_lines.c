@@ -182,7 +182,7 @@ void
 lines_print_difference(FILE *out, const struct lines *want, const struct lines *said)
 {
 	const size_t width = said->n + 1;
-	/* same[i * width + j]: the most lines that the rests behind i and j have in common. */
+	/* same[i * width + j]: the most lines that the rests after i and j have in common. */
 	int *same = memory_zero((want->n + 1) * width, sizeof *same);
 	size_t i, j;
 

@@ -109,7 +109,7 @@ static const struct history {
      "ok 1 write s 66 30 60\n"
      "ok 2 read s 66 40 41\n"
      "ok 3 stat s 65 42 43 mtime=1000\n"},
-    /* a stat was under way when the machine was frozen, its call came behind the write */
+    /* a stat was under way when the machine was frozen, its call came after the write */
     {"'65' was still seen when '66' had replaced it", "ok 1 write s 65 10 20\n"
                                                       "ok 2 stat s 65 21 200 mtime=1000\n"
                                                       "ok 1 write s 66 30 80\n"

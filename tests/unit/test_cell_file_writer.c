@@ -88,7 +88,7 @@ TEST(test_follows)
 	cell_file_writer_free(c);
 }
 
-/* They are on disk when a writing that began behind them has succeeded. */
+/* They are on disk when a writing that began after them has succeeded. */
 TEST(test_signing_keys)
 {
 	static const uint8_t newest[SIGN_PUBLIC] = {'n'}, former[SIGN_PUBLIC] = {'f'};

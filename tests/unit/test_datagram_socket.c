@@ -129,7 +129,7 @@ PAIR_TEST(test_strangers)
 		assert_int_equal(send(fd, sealed, sizeof sealed, 0), DATAGRAM_SIZE);
 		uv_run(&p.loop, UV_RUN_NOWAIT);
 	}
-	send_from_client(2); /* behind all that */
+	send_from_client(2); /* after all that */
 	UNTIL(&p, p.client.datagrams_n == 2);
 	assert_int_equal(p.server.datagrams_n, 2);
 	assert_false(is_answered(fd));

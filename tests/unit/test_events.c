@@ -110,7 +110,7 @@ TEST(test_gap)
 	assert_int_equal(last.kind, EVENT_GAP);
 	assert_int_equal(last.node, 0);
 
-	/* The gap is kept until it is acknowledged, and the watch goes on behind it. */
+	/* The gap is kept until it is acknowledged, and the watch goes on after it. */
 	bare_attach(&reader);
 	watch(&reader, node, true, 5);
 	assert_int_equal(watched_from(&reader), LIMIT_EVENTS + 2);

@@ -329,7 +329,7 @@ TEST(test_no_room_here)
 	close(fetch.fd);
 }
 
-/* Signals are blocked but for the conversation, and are so again behind it. */
+/* Signals are blocked but for the conversation, and are so again after it. */
 TEST(test_a_signal_interrupts)
 {
 	sigset_t set, before, waiting;

@@ -57,7 +57,7 @@ TEST(test_keys_are_forgotten)
 	handshake_budget_free(&b);
 }
 
-/* What the key of the pair's client may have is used up until so much later. */
+/* What the key of the pair's client may have is used up until `ms` from now. */
 static void
 overdraw(int64_t ms)
 {
@@ -67,7 +67,7 @@ overdraw(int64_t ms)
 	use_up(&p.server.transport->handshakes, key, mono_add(clock_now(), span_ms(ms)), &again);
 }
 
-/* A client with another key is. */
+/* A client with another key is let in meanwhile. */
 static void
 let_another_in(void)
 {

@@ -205,7 +205,7 @@ charge(struct inbox *in, uint64_t conn, int n)
 		inbox_charge(in, conn, now, 100, INBOX_FREE);
 }
 
-/* When a part of the budget is there again behind so many short frames. */
+/* When a part of the budget is there again after so many short frames. */
 static mono_t
 opens(int64_t frames)
 {

@@ -423,7 +423,7 @@ TEST(test_asks_for_its_first_key)
 	now.ns = 0;
 }
 
-/* A key that is cut off is none, even where its last byte stands behind the frame; and one that the
+/* A key that is cut off is none, even where its last byte stands after the frame; and one that the
  * cell file does not name is not taken but from the master. */
 TEST(test_takes_its_first_key)
 {

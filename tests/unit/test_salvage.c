@@ -1,4 +1,4 @@
-/* What is left of a replica: a state and a log that goes on behind it, one without the other, a
+/* What is left of a replica: a state and a log that goes on after it, one without the other, a
  * damaged log, a directory in use; and what a restore makes of it. */
 #include <errno.h>
 #include <fcntl.h>

@@ -308,7 +308,7 @@ damage_state(uint64_t trim, const char *sql)
 	fixture_sql(&f, "state.db", sql);
 }
 
-/* The log still has everything, or it begins behind slot 1. */
+/* The log still has everything, or it begins after slot 1. */
 STORE_TEST(test_state)
 {
 	static const char *const damages[] = {

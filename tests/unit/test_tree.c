@@ -163,7 +163,7 @@ TREE_TEST(test_listing_is_sorted_bytewise)
 	assert_int_equal(look(f, READER, OP(get_listing, .node = child.node)), RC_NOTDIR);
 }
 
-/* Reads the next page, as long as there is one, and appends its names, each behind a blank. */
+/* Reads the next page, as long as there is one, and appends its names, each after a blank. */
 static bool
 page(struct fixture *f, struct op *op, struct buffer *names)
 {

@@ -12,7 +12,7 @@ enum { ROUNDS = 30, CODES = 256 };
 enum { MESSAGES = 0 WIRE_MESSAGES(ONE), OPS = 0 WIRE_OPS(ONE) };
 #undef ONE
 
-/* A heap block of exactly this size, so that a sanitizer sees a read behind it. */
+/* A heap block of exactly this size, so that a sanitizer sees a read after it. */
 static struct bytes
 exactly(struct bytes v)
 {

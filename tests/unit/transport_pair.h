@@ -22,7 +22,7 @@ struct side {
 	bool echo, close_at_frame, stop_at_frame, stop_at_end;
 	int64_t busy_ms;        /* with each frame */
 	int short_at;           /* so many frames had come when a short one did */
-	struct buffer got;      /* all frames, one behind the other */
+	struct buffer got;      /* all frames, one after the other */
 	struct buffer datagram; /* the last one */
 	bool stopped;
 };
@@ -55,7 +55,7 @@ void open_both(void);
 int knock(void);
 /* The same of a type, SOCK_STREAM or SOCK_DGRAM, and from an address of this machine. */
 int knock_by(int type, uint32_t from);
-/* A frame of `len` bytes behind its prefix, filled from a seed; none that overtakes others. */
+/* A frame of `len` bytes after its prefix, filled from a seed; none that overtakes others. */
 struct bytes frame_of(size_t len, uint64_t seed);
 
 #endif

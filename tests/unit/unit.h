@@ -18,7 +18,7 @@
 #include <cmocka.h>
 
 #define TEST(test) TEST_WITH(test, NULL, NULL)
-/* Functions of cmocka that run before and behind the test, with its `state`; NULL: none. */
+/* Functions of cmocka that run before and after the test, with its `state`; NULL: none. */
 #define TEST_WITH(test, setup, teardown) TEST_ON(test, setup, teardown, NULL)
 /* `first` is what `state` leads to when the setup is called. */
 #define TEST_ON(test, setup, teardown, first)                                       \
