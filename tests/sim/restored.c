@@ -93,8 +93,8 @@ check_file(struct restored *r, const struct item *it)
 	                .set_contents = {.node = it->node, .contents = bytes_of("restored")}};
 	enum rc rc = restored_ask(r, &op);
 
-	if (rc == RC_STALE)
-		return; /* it was made after the copy, or had gone before */
+	if (rc == RC_STALE || rc == RC_DQUOT)
+		return; /* it was made after the copy, or had gone before; its directory is full */
 	if (rc != RC_OK)
 		sim_fail(r->s, "after a restore a file can't be written: %s", rc_name(rc));
 	above(r, "a content generation", r->result.attr.attr.content_generation,
