@@ -43,10 +43,11 @@ has_welcomed_another(const struct host *other, const struct host *n, const struc
 }
 
 /* An acceptor that forgets is found out when whoever may welcome it remembers more of it, or a
- * later start. If a majority with it remembers less, nobody can know. */
+ * later start. If a majority with it remembers less, nobody can know. `emptied`: one that remembers
+ * nothing, or NULL. */
 static bool
 is_found_out_by(const struct sim *s, const struct seats *list, const struct host *n,
-                const struct disk *with)
+                const struct disk *with, const struct host *emptied)
 {
 	int others = 0, voters = 0, welcome = 0;
 
@@ -58,8 +59,8 @@ is_found_out_by(const struct sim *s, const struct seats *list, const struct host
 		voters++;
 		others += other != n;
 		welcome += other != n && host_exists(other) &&
-		           !has_acknowledged_more(other, n, with) &&
-		           !has_welcomed_another(other, n, with);
+		           (other == emptied || (!has_acknowledged_more(other, n, with) &&
+		                                 !has_welcomed_another(other, n, with)));
 	}
 	return welcome < (others < voters ? voters / 2 : voters / 2 + 1);
 }
@@ -67,7 +68,8 @@ is_found_out_by(const struct sim *s, const struct seats *list, const struct host
 /* It asks those in its file first, or those whom the disk names: one from the time when it had the
  * only vote asks nobody. */
 static bool
-is_found_out(const struct sim *s, const struct host *n, const struct disk *with)
+is_found_out(const struct sim *s, const struct host *n, const struct disk *with,
+             const struct host *emptied)
 {
 	const struct members *m = &s->members;
 
@@ -75,11 +77,25 @@ is_found_out(const struct sim *s, const struct host *n, const struct disk *with)
 		bool over = i + 1 < m->lists_n && m->lists[i + 1].version <= with->applied;
 
 		if (!over && m->lists[i].version <= with->highest &&
-		    !is_found_out_by(s, &m->lists[i], n, with))
+		    !is_found_out_by(s, &m->lists[i], n, with, emptied))
 			return false;
 	}
-	return is_found_out_by(s, members_last(s), n, with) &&
-	       is_found_out_by(s, &with->file, n, with);
+	return is_found_out_by(s, members_last(s), n, with, emptied) &&
+	       is_found_out_by(s, &with->file, n, with, emptied);
+}
+
+/* Those whose disks were replaced before are found out without what this one remembers, too. */
+static bool
+may_forget(const struct sim *s, const struct host *n)
+{
+	for (int i = 0; i < s->hosts_n; i++) {
+		const struct host *h = &s->hosts[i];
+
+		if (h != n && host_exists(h) && h->disk.replaced &&
+		    !is_found_out(s, h, &h->disk, n))
+			return false;
+	}
+	return true;
 }
 
 /* A state that is lost has to be somebody else's, too, and as far as the logs begin. */
@@ -134,7 +150,8 @@ damage(struct sim *s, struct host *n, enum fault f)
 	case FAULT_ROT_STATE:
 		return disk_rot_state(d);
 	case FAULT_OLD_COPY:
-		if (n->copy.incarnation == 0 || !is_found_out(s, n, &n->copy))
+		if (n->copy.incarnation == 0 || !is_found_out(s, n, &n->copy, NULL) ||
+		    !may_forget(s, n))
 			return false;
 		disk_copy(d, &n->copy);
 		copies_forget_ready(n);
@@ -144,7 +161,7 @@ damage(struct sim *s, struct host *n, enum fault f)
 		n->gone = true;
 		return true;
 	default:
-		if (!is_found_out(s, n, &empty))
+		if (!is_found_out(s, n, &empty, NULL) || !may_forget(s, n))
 			return false;
 		disk_free(d);
 		copies_forget_ready(n);

@@ -88,6 +88,8 @@ struct event_reader {
 	struct buffer lines;      /* that it has yet to read, besides */
 	size_t unnamed;           /* events of nodes that the client cannot name */
 	struct buffer text;       /* the line that it has read in part */
+	bool overfull;            /* so much was unread that a gap may come */
+	bool skips;               /* it has come: what is read next was told some lines later */
 };
 
 struct machine {
