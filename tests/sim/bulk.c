@@ -156,7 +156,8 @@ run_bulk(struct sim *s, struct event *e)
 	if (s->hosts_n == 1)
 		return;
 	if (!bulk_all_well(s) || master == NULL || !all_caught_up(s, master) || !m->up ||
-	    m->closing || m->paused_until > s->now || m->state != CLIENT_SAFE) {
+	    m->closing || m->paused_until > s->now || m->state != CLIENT_SAFE ||
+	    !client_counts(m->client).connected) { /* a master may be full of others */
 		try_later(s, e->b);
 		return;
 	}
