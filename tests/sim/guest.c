@@ -86,7 +86,8 @@ is_heard(struct sim *s, const struct machine *m)
 
 	return n != NULL && m->up && !m->closing && m->state == CLIENT_SAFE &&
 	       m->paused_until <= s->now && c != NULL && c->client_open && !c->held &&
-	       c->cut_to_node == INT64_MAX && c->last_to_node <= s->now && c->node == n->id - 1;
+	       c->stalled_until <= s->now && c->cut_to_node == INT64_MAX &&
+	       c->last_to_node <= s->now && c->node == n->id - 1;
 }
 
 /* What the end of its session changes is cached by nobody who has to be waited for. */
