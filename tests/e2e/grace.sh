@@ -25,6 +25,7 @@ case_a_replicas_key_as_a_clients() {
 	! mountpoint -q "$m2"
 }
 
+# Of too many strangers one, drawn by lot, is closed when another comes: seldom the newcomer.
 case_half_open_connections() {
 	local before
 	before=$(replica 3)
@@ -32,16 +33,19 @@ case_half_open_connections() {
 		import socket, sys
 		host, port = sys.argv[1].rsplit(":", 1)
 		held = [socket.create_connection((host, int(port))) for _ in range(400)]
-		late = socket.create_connection((host, int(port)))
-		late.settimeout(10)
-		late.sendall(b"lsfs\x09\x01\0\0")
-		answer = b""
-		while len(answer) < 8:
-		    more = late.recv(8 - len(answer))
-		    assert more, "closed without the version"
-		    answer += more
-		assert answer[:5] == b"lsfs\x01", answer
-		assert late.recv(1) == b""
+		def is_answered():
+		    late = socket.create_connection((host, int(port)))
+		    late.settimeout(10)
+		    late.sendall(b"lsfs\x09\x01\0\0")
+		    answer = b""
+		    try:
+		        while more := late.recv(8):
+		            answer += more
+		    except ConnectionResetError:
+		        pass
+		    assert answer == b"" or answer[:5] == b"lsfs\x01", answer
+		    return answer != b""
+		assert sum(is_answered() for _ in range(10)) >= 7
 	P
 	is "$(replica 3)" "$before"
 	is "$(limit 10 cat "$m/f")" precious

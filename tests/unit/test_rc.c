@@ -34,6 +34,7 @@ TEST(test_numbers_stay)
 	assert_int_equal(RC_QUEUED, 32);
 	assert_int_equal(RC_FULL, 39);
 	assert_int_equal(RC_AGAIN, 40);
+	assert_int_equal(RC_DQUOT, 41);
 	for (int i = 0; i < CODES; i++)
 		assert_in_range(all[i], 0, UINT8_MAX);
 }
@@ -54,7 +55,7 @@ TEST(test_names_and_texts)
 
 TEST(test_numbers_without_meaning)
 {
-	static const unsigned none[] = {25, 31, 41, 255, 256, UINT32_MAX};
+	static const unsigned none[] = {25, 31, 42, 255, 256, UINT32_MAX};
 
 	for (size_t i = 0; i < sizeof none / sizeof none[0]; i++) {
 		assert_int_equal(rc_errno((enum rc)none[i]), EIO);
