@@ -170,24 +170,25 @@ set_acl_change(struct mount *m, struct call *c, struct bytes value)
 	set_acl(m, c, ACL_CHANGE, value);
 }
 
-/* Those that are numbers. */
+/* `op` has its code, and what else it needs but node and number. */
 static void
-ask_number(struct mount *m, struct call *c, enum op_code code, int64_t number)
+ask_number(struct mount *m, struct call *c, struct op op, int64_t number)
 {
 	const uint64_t node = c->inode->ino;
-	struct op op = {.code = code};
 
-	if (code == OP_set_lock_delay)
+	if (op.code == OP_set_lock_delay)
 		op.set_lock_delay = (struct op_set_lock_delay){node, number};
-	else if (code == OP_set_lock_slots)
+	else if (op.code == OP_set_lock_slots)
 		op.set_lock_slots = (struct op_set_lock_slots){node, (uint32_t)number};
-	else
+	else if (op.code == OP_set_ttl)
 		op.set_ttl = (struct op_set_ttl){node, (uint32_t)number};
+	else
+		op.set_quota = (struct op_set_quota){node, op.set_quota.which, (uint64_t)number};
 	call_ask(m, c, &op, set_heard);
 }
 
 static void
-set_number(struct mount *m, struct call *c, enum op_code code, struct bytes value, int64_t most)
+set_number(struct mount *m, struct call *c, struct op op, struct bytes value, int64_t most)
 {
 	int64_t number;
 
@@ -196,90 +197,27 @@ set_number(struct mount *m, struct call *c, enum op_code code, struct bytes valu
 	else if (number < 0 || number > most)
 		call_status(m, c, ERANGE);
 	else
-		ask_number(m, c, code, number);
+		ask_number(m, c, op, number);
 }
 
-static void
-set_lock_delay(struct mount *m, struct call *c, struct bytes value)
-{
-	set_number(m, c, OP_set_lock_delay, value, LIMIT_LOCK_DELAY_S);
-}
+/* `none`: the number that stands for a removed attribute. */
+#define SET_NUMBER(name, most, none, ...)                                           \
+	static void set_##name(struct mount *m, struct call *c, struct bytes value) \
+	{                                                                           \
+		set_number(m, c, (struct op){__VA_ARGS__}, value, most);            \
+	}                                                                           \
+                                                                                    \
+	static void remove_##name(struct mount *m, struct call *c)                  \
+	{                                                                           \
+		ask_number(m, c, (struct op){__VA_ARGS__}, none);                   \
+	}
 
-static void
-remove_lock_delay(struct mount *m, struct call *c)
-{
-	ask_number(m, c, OP_set_lock_delay, -1);
-}
-
-static void
-set_lock_slots(struct mount *m, struct call *c, struct bytes value)
-{
-	set_number(m, c, OP_set_lock_slots, value, LIMIT_SLOTS);
-}
-
-static void
-remove_lock_slots(struct mount *m, struct call *c)
-{
-	ask_number(m, c, OP_set_lock_slots, 0);
-}
-
-static void
-set_ttl(struct mount *m, struct call *c, struct bytes value)
-{
-	set_number(m, c, OP_set_ttl, value, LIMIT_TTL_S);
-}
-
-static void
-remove_ttl(struct mount *m, struct call *c)
-{
-	ask_number(m, c, OP_set_ttl, 0);
-}
-
-static void
-ask_quota(struct mount *m, struct call *c, enum quota_kind which, int64_t most)
-{
-	const struct op op = {.code = OP_set_quota,
-	                      .set_quota = {c->inode->ino, which, (uint64_t)most}};
-
-	call_ask(m, c, &op, set_heard);
-}
-
-static void
-set_quota(struct mount *m, struct call *c, enum quota_kind which, struct bytes value)
-{
-	int64_t most;
-
-	if (!bytes_number(value, &most))
-		call_status(m, c, EINVAL);
-	else if (most < 0)
-		call_status(m, c, ERANGE);
-	else
-		ask_quota(m, c, which, most);
-}
-
-static void
-set_quota_nodes(struct mount *m, struct call *c, struct bytes value)
-{
-	set_quota(m, c, QUOTA_NODES, value);
-}
-
-static void
-remove_quota_nodes(struct mount *m, struct call *c)
-{
-	ask_quota(m, c, QUOTA_NODES, 0);
-}
-
-static void
-set_quota_bytes(struct mount *m, struct call *c, struct bytes value)
-{
-	set_quota(m, c, QUOTA_BYTES, value);
-}
-
-static void
-remove_quota_bytes(struct mount *m, struct call *c)
-{
-	ask_quota(m, c, QUOTA_BYTES, 0);
-}
+SET_NUMBER(lock_delay, LIMIT_LOCK_DELAY_S, -1, .code = OP_set_lock_delay)
+SET_NUMBER(lock_slots, LIMIT_SLOTS, 0, .code = OP_set_lock_slots)
+SET_NUMBER(ttl, LIMIT_TTL_S, 0, .code = OP_set_ttl)
+/* The greatest is the cell's to know. */
+SET_NUMBER(quota_nodes, INT64_MAX, 0, .code = OP_set_quota, .set_quota.which = QUOTA_NODES)
+SET_NUMBER(quota_bytes, INT64_MAX, 0, .code = OP_set_quota, .set_quota.which = QUOTA_BYTES)
 
 static void
 set_lock(struct mount *m, struct call *c, struct bytes value)

@@ -40,8 +40,8 @@ case_directories_in_turn() {
 	for i in 1 2 3 4; do
 		local at=$d
 		[ $((i % 2)) = 0 ] || at=$m2/${d##*/}
-		limit 60 "$LSCTL" lock "$at/dir" -- sh -c 'mkdir "$1" && sleep 0.1 && rmdir "$1"' \
-			sh "$work/alone" &
+		limit 60 "$LSCTL" lock "$at/dir" -- sh -c \
+			'mkdir "$1" && echo x > "$2" && rmdir "$1"' sh "$work/alone" "$at/f" &
 		pids+=($!)
 	done
 	wait "${pids[@]}"
@@ -61,13 +61,19 @@ case_a_poisoned_descriptor() {
 		        assert e.errno == errno.ESTALE, e
 		    else:
 		        raise AssertionError("done")
+		def waits(path):
+		    try:
+		        return os.getxattr(path, "user.ls.lock_waiters")
+		    except OSError as e:
+		        assert e.errno == errno.ENODATA, e
 		here = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT)
 		there = os.open(sys.argv[2], os.O_RDWR)
 		fcntl.flock(there, fcntl.LOCK_EX)
 		waiter = threading.Thread(target=fails,
 		                          args=(lambda: fcntl.flock(here, fcntl.LOCK_EX),))
 		waiter.start()
-		time.sleep(0.3)
+		while not waits(sys.argv[2]):
+		    time.sleep(0.01)
 		os.pwrite(here, b"lost", 0)
 		fcntl.ioctl(here, POISON)
 		waiter.join(5)
