@@ -158,6 +158,8 @@ node_changed(struct tree *t, struct node *n, int64_t stamp_ns)
 {
 	n->ctime_ns = node_later(n->ctime_ns, stamp_ns);
 	dirty_node(t, n);
+	for (; n != NULL; n = n->parent)
+		n->changed = t->position.applied;
 }
 
 void
@@ -205,6 +207,7 @@ node_put_back(struct tree *t, struct node *n, struct node *former)
 	n->removed = now.removed;
 	n->acl_lines = now.acl_lines;
 	memcpy(n->below, now.below, sizeof n->below);
+	n->changed = now.changed;
 	if (creator != NULL && n->creator == NULL)
 		creator_set(t, n, creator);
 	ttl_link(t, n);

@@ -79,6 +79,7 @@ struct node {
 	uint64_t ttl_began;           /* log index of the command that renewed it last */
 	uint64_t budget[QUOTA_KINDS]; /* of a directory, for all below; 0: none */
 	uint64_t below[QUOTA_KINDS];  /* all that is; not stored */
+	uint64_t changed; /* log index of the last change of it or below it, or later; not stored */
 	struct bytes contents;
 	RB_HEAD(children, node) children;
 	uint64_t children_n;

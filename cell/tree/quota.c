@@ -37,6 +37,7 @@ count_above(struct tree *t, struct node *n, uint64_t nodes, uint64_t bytes)
 		n->below[QUOTA_NODES] += nodes;
 		n->below[QUOTA_BYTES] += bytes;
 		t->counts.scarce_n += quota_is_scarce(n);
+		n->changed = t->position.applied;
 	}
 }
 
@@ -52,6 +53,7 @@ quota_add(struct tree *t, struct node *n)
 	t->counts.nodes++;
 	t->counts.bytes += bytes_of_node(n);
 	t->counts.scarce_n += quota_is_scarce(n);
+	n->changed = t->position.applied;
 	count_above(t, n, 1, bytes_of_node(n));
 }
 
@@ -83,6 +85,7 @@ quota_count_all(struct tree *t)
 		if (name_path_length(n) > LIMIT_PATH)
 			return false;
 		count_above(t, n, 1, bytes_of_node(n));
+		n->changed = t->position.applied;
 	}
 	return true;
 }
@@ -226,6 +229,7 @@ quota_usage(const struct tree *t, uint64_t node, struct result_usage *u)
 		u->below_bytes = n->below[QUOTA_BYTES];
 		u->budget_nodes = n->budget[QUOTA_NODES];
 		u->budget_bytes = n->budget[QUOTA_BYTES];
+		u->index = n->changed;
 	}
 	for (; n != NULL; n = n->parent) {
 		narrow(n, QUOTA_NODES, &u->nodes, &u->quota_nodes, &u->budgets);

@@ -430,7 +430,8 @@ enum { WIRE_MINOR = 0 };
 	F(u8, budgets, 0)   /* 1 << enum quota_kind: that quota is a directory's budget */        \
 	F(u8, directory, 0) /* 1: the node is one, with this below it, and this budget: */        \
 	F(u64, below_nodes, 0) F(u64, below_bytes, 0)                                             \
-	F(u64, budget_nodes, 0) F(u64, budget_bytes, 0) /* 0: none */
+	F(u64, budget_nodes, 0) F(u64, budget_bytes, 0) /* 0: none */                             \
+	F(u64, index, 0)    /* of the log: the last change of it or below it, or later */
 #define WIRE_result_renamed(F)                                                                \
 	F(u64, source, 0) /* the instance that was removed */                                     \
 	F(attr, attr, 0)  /* of the target */

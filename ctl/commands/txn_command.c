@@ -11,8 +11,9 @@
 #include "cell/sys/file.h"
 #include "cell/sys/log.h"
 #include "ctl/ctl.h"
+#include "ctl/transaction.h"
 
-enum { TEXT = 1024 * 1024, ANSWER = 256 * 1024 };
+enum { TEXT = 1024 * 1024 };
 
 /* Appends the contents of the file as base64; false after an error message. */
 static bool
@@ -78,39 +79,6 @@ expand(const struct buffer *given, struct buffer *to)
 	return !to->failed;
 }
 
-/* Prints what came of it; the first word says whether it was done. */
-static int
-commit(const char *path, struct bytes text)
-{
-	char *answer = calloc(1, ANSWER);
-	const int fd = open(path, O_RDWR | O_CLOEXEC);
-	int error = fd < 0 ? errno : -file_write_at(fd, text, 0), rc = CTL_UNKNOWN;
-
-	if (answer == NULL)
-		abort();
-	if (error == 0 && fsync(fd) < 0)
-		error = errno;
-	/* A transaction that was refused has an answer, too. */
-	if (fd >= 0 && (error == 0 || error == EINVAL) &&
-	    pread(fd, answer, ANSWER - 1, (off_t)text.len) > 0) {
-		rc = strncmp(answer, "refused", 7) == 0   ? CTL_USAGE
-		     : strncmp(answer, "unknown", 7) == 0 ? CTL_UNKNOWN
-		     : strncmp(answer, "done", 4) == 0    ? CTL_OK
-		                                          : CTL_FAILED;
-		if (rc == CTL_USAGE)
-			log_error("txn: %.*s", (int)strcspn(answer, "\n"), answer);
-		else
-			fputs(answer, stdout);
-	} else {
-		log_error("%s: %s", path, strerror(error));
-		rc = fd < 0 ? CTL_FAILED : CTL_UNKNOWN;
-	}
-	if (fd >= 0)
-		close(fd);
-	free(answer);
-	return rc;
-}
-
 static int
 run(const struct ctl *ctl, int argc, char **argv)
 {
@@ -118,7 +86,7 @@ run(const struct ctl *ctl, int argc, char **argv)
 	static char part[64 * 1024];
 	struct buffer given = BUFFER(TEXT), text = BUFFER(TEXT);
 	FILE *from = argc > 0 ? fopen(argv[0], "re") : stdin;
-	char path[PATH_MAX + 16];
+	char *answer;
 	int rc = CTL_FAILED;
 	size_t n;
 
@@ -130,8 +98,14 @@ run(const struct ctl *ctl, int argc, char **argv)
 		log_error("%s: name one cell that is mounted here, by --cell",
 		          ctl->cell != NULL ? ctl->cell : "txn");
 	else if (expand(&given, &text)) {
-		snprintf(path, sizeof path, "%s/.cell:txn", mount.mountpoint);
-		rc = commit(path, buffer_view(&text));
+		rc = transaction_give(mount.mountpoint, buffer_view(&text), &answer);
+		if (strncmp(answer, "/", 1) == 0)
+			log_error("%s", answer);
+		else if (rc == CTL_USAGE)
+			log_error("txn: %.*s", (int)strcspn(answer, "\n"), answer);
+		else
+			fputs(answer, stdout);
+		free(answer);
 	}
 	if (from != NULL && from != stdin)
 		fclose(from);

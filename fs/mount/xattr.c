@@ -73,6 +73,7 @@ SHOW_NUMBER(quota_nodes, r->usage.budget_nodes > 0, r->usage.budget_nodes)
 SHOW_NUMBER(quota_bytes, r->usage.budget_bytes > 0, r->usage.budget_bytes)
 SHOW_NUMBER(usage_nodes, r->usage.directory, r->usage.below_nodes)
 SHOW_NUMBER(usage_bytes, r->usage.directory, r->usage.below_bytes)
+SHOW_NUMBER(usage_index, r->usage.directory, r->usage.index)
 SHOW_NUMBER(ttl_left, r->lock.ttl_left_s > 0, r->lock.ttl_left_s)
 SHOW_NUMBER(lock_generation, true, r->lock.lock_generation)
 
@@ -290,6 +291,7 @@ static const struct attribute attributes[] = {
     {"user.ls.quota.bytes", OP_get_usage, show_quota_bytes, set_quota_bytes, remove_quota_bytes},
     {"user.ls.usage.nodes", OP_get_usage, show_usage_nodes, NULL, NULL},
     {"user.ls.usage.bytes", OP_get_usage, show_usage_bytes, NULL, NULL},
+    {"user.ls.usage.index", OP_get_usage, show_usage_index, NULL, NULL},
     {"user.ls.lock_generation", OP_get_lock, show_lock_generation, NULL, NULL},
     {"user.ls.lock", OP_get_lock, show_lock, set_lock, remove_lock},
     {"user.ls.lock_holders", OP_get_lock, show_lock_holders, NULL, NULL},

@@ -66,6 +66,24 @@ model_budgets_allow_length(struct model *m, const struct item *it, const struct 
 	                           len > former ? len - former : 0);
 }
 
+/* The index of the last change of the directory or below it, also of what is gone. */
+static uint64_t
+last_change(struct model *m, const struct item *directory)
+{
+	uint64_t last = 0;
+
+	for (size_t i = 0; i < m->items_n; i++) {
+		const struct item *it = m->items[i];
+
+		if (!is_below(m, it, directory))
+			continue;
+		last = it->born > last ? it->born : last;
+		last = it->died > last ? it->died : last;
+		last = it->ctime_changed > last ? it->ctime_changed : last;
+	}
+	return last;
+}
+
 void
 model_check_usage(struct sim *s, const struct tree *t, uint64_t session)
 {
@@ -85,7 +103,8 @@ model_check_usage(struct sim *s, const struct tree *t, uint64_t session)
 		    r.usage.below_nodes != below[QUOTA_NODES] ||
 		    r.usage.below_bytes != below[QUOTA_BYTES] ||
 		    r.usage.budget_nodes != it->budget[QUOTA_NODES] ||
-		    r.usage.budget_bytes != it->budget[QUOTA_BYTES])
+		    r.usage.budget_bytes != it->budget[QUOTA_BYTES] ||
+		    r.usage.index < last_change(&s->model, it))
 			sim_fail(s, "at the end %lu nodes are below %s, of %lu, and not %lu of %lu",
 			         (unsigned long)r.usage.below_nodes, trace_path(s, it->node),
 			         (unsigned long)r.usage.budget_nodes,

@@ -57,16 +57,33 @@ assert_same_notes(const struct tree_outcome *a, const struct tree_outcome *b)
 	}
 }
 
+/* A tree that was loaded may say that a directory has changed later than it has, never earlier. */
+static void
+take_index(struct buffer *from_loaded, struct bytes whole)
+{
+	struct result loaded, other;
+
+	assert_int_equal(wire_get_result(RESULT_usage, buffer_view(from_loaded), &loaded), RC_OK);
+	assert_int_equal(wire_get_result(RESULT_usage, whole, &other), RC_OK);
+	assert_true(loaded.usage.index >= other.usage.index);
+	loaded.usage.index = other.usage.index;
+	from_loaded->len = 0;
+	wire_put_result(from_loaded, &loaded);
+}
+
 static void
 assert_same_read(struct rng *rng, const struct side *a, const struct side *b)
 {
 	struct buffer from_a = BUFFER(LIMIT_FRAME), from_b = BUFFER(LIMIT_FRAME);
 	const struct requester who = {.session = random_session(rng, a->tree)};
 	struct op op;
+	enum rc rc;
 
 	random_read(rng, a->tree, &op);
-	assert_int_equal(tree_read_encoded(a->tree, &who, 1, &op, &from_a),
-	                 tree_read_encoded(b->tree, &who, 1, &op, &from_b));
+	rc = tree_read_encoded(a->tree, &who, 1, &op, &from_a);
+	assert_int_equal(tree_read_encoded(b->tree, &who, 1, &op, &from_b), rc);
+	if (rc == RC_OK && op.code == OP_get_usage)
+		take_index(&from_b, buffer_view(&from_a));
 	assert_true(bytes_equal(buffer_view(&from_a), buffer_view(&from_b)));
 	buffer_free(&from_a);
 	buffer_free(&from_b);

@@ -65,6 +65,30 @@ TREE_TEST(test_all_that_is_below_counts)
 	assert_int_equal(usage(f, NODE_ROOT).below_bytes, usage(f, 0).bytes - NODE);
 }
 
+/* Two that are equal, before and after: nothing was changed in between. */
+TREE_TEST(test_the_index_of_the_last_change_below)
+{
+	struct fixture *f = *state;
+	uint64_t d = new_directory(f, NODE_ROOT, "d"), e = new_directory(f, d, "e"), file, before;
+
+	before = usage(f, e).index;
+	new_file(f, NODE_ROOT, "beside");
+	new_file(f, d, "above");
+	assert_int_equal(usage(f, e).index, before);
+	file = new_file(f, e, "f");
+	assert_int_equal(usage(f, e).index, tree_applied(f->tree));
+	assert_int_equal(usage(f, NODE_ROOT).index, tree_applied(f->tree));
+	assert_int_equal(write_file(f, file, ""), RC_OK);
+	assert_int_equal(usage(f, d).index, tree_applied(f->tree));
+	assert_int_equal(run(f, READER, OP(set_acl, file, ACL_READ, bytes_of("admin"))), RC_OK);
+	assert_int_equal(usage(f, d).index, tree_applied(f->tree));
+	assert_int_equal(run(f, READER, OP(set_lock_delay, file, 3)), RC_OK);
+	assert_int_equal(usage(f, d).index, tree_applied(f->tree));
+	assert_int_equal(delete_name(f, e, "f", NODE_FILE), RC_OK);
+	assert_int_equal(usage(f, d).index, tree_applied(f->tree));
+	assert_int_equal(usage(f, e).index, tree_applied(f->tree));
+}
+
 TREE_TEST(test_what_would_exceed_is_refused)
 {
 	struct fixture *f = *state;
