@@ -297,6 +297,7 @@ cache_own(const struct cache *c, const struct op *op, uint64_t node, uint64_t no
 		all[2] = op->rename.new_parent;
 		all[3] = child_of(c, op->rename.new_parent, op->rename.new_name);
 		break;
+	case OP_number:
 	case OP_set_contents:
 	case OP_append:
 	case OP_set_acl:

@@ -32,6 +32,8 @@ grows(const struct master *m, const struct m_session *s, const struct op *op)
 	case OP_set_contents:
 		read = (struct op){.code = OP_get_attr, .get_attr = {op->set_contents.node}};
 		return look(m, s, &read, &attr) && op->set_contents.contents.len > attr.size;
+	case OP_number:
+		return true;
 	case OP_append:
 		return op->append.data.len > 0;
 	case OP_transaction:

@@ -71,4 +71,23 @@ lsfs_poison(int fd)
 	return ioctl(fd, LSFS_POISON);
 }
 
+/* `name` is the prefix of a name, and becomes the name; both are ended by a NUL. */
+struct lsfs_number {
+	char name[256];
+	int ephemeral; /* 1: the file is deleted when nobody has it open */
+};
+
+#define LSFS_NUMBER _IOWR('L', 5, struct lsfs_number)
+
+/* Makes an empty file in the open directory, whose name is the prefix and the next number of the
+ * directory, of ten digits or more. A number is never given again, whichever machines ask. An
+ * ephemeral file is there at least until the directory is closed, or has the next one made through
+ * the same descriptor: the caller opens it before. 0, or -1 with errno, as open(2) with O_CREAT;
+ * ENAMETOOLONG: there is no room for a number behind the prefix. */
+static inline int
+lsfs_number(int directory, struct lsfs_number *number)
+{
+	return ioctl(directory, LSFS_NUMBER, number);
+}
+
 #endif

@@ -9,6 +9,8 @@ apply_operation(struct execution *x, const struct op *op, struct result *r)
 	switch (op->code) {
 	case OP_create:
 		return apply_create(x, &op->create, &r->created);
+	case OP_number:
+		return apply_number(x, &op->number, &r->numbered);
 	case OP_set_contents:
 		return apply_set_contents(x, &op->set_contents, &r->attr);
 	case OP_append:

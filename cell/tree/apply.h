@@ -61,6 +61,8 @@ struct tree_note *apply_note_node(struct execution *x, enum tree_note_kind kind,
 
 /* Creates a file or a directory, or opens the one that is there. */
 enum rc apply_create(struct execution *x, const struct op_create *o, struct result_created *r);
+/* Creates a file with the next number of its directory in its name. */
+enum rc apply_number(struct execution *x, const struct op_number *o, struct result_numbered *r);
 /* Replaces the contents of a file, if guarded only those of one generation. */
 enum rc apply_set_contents(struct execution *x, const struct op_set_contents *o,
                            struct result_attr *r);

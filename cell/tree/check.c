@@ -45,8 +45,8 @@ check_contents(const struct node *n)
 	HOLDS(n->contents.len <= most, "contents are within their limit");
 	HOLDS(n->checksum == (n->kind == NODE_FILE ? checksum(n->contents) : 0),
 	      "a checksum is that of its contents");
-	HOLDS((n->content_generation > 0) == (n->kind == NODE_FILE),
-	      "files, and only they, have a content generation");
+	HOLDS(n->content_generation > 0 || n->kind != NODE_FILE, "files have a content generation");
+	HOLDS(n->children_n == 0 || n->kind == NODE_DIRECTORY, "only directories have children");
 	HOLDS(n->ttl_s == 0 || n->kind == NODE_FILE, "only files have a time to live");
 	HOLDS((n->ttl_s > 0) == (n->ttl_began > 0), "a time to live has begun");
 	HOLDS(n->acl_generation > 0, "an ACL generation is positive");
@@ -60,7 +60,6 @@ check_place(const struct tree *t, const struct node *n)
 {
 	HOLDS(n->number < t->nodes.next_number, "a node's number was given out");
 	HOLDS(n->freed_epoch <= t->epochs.current, "a lock was freed in an epoch that has begun");
-	HOLDS(n->children_n == 0 || n->kind == NODE_DIRECTORY, "only directories have children");
 	HOLDS(n->children_n <= LIMIT_LISTING, "a listing is within its limit");
 	if (n->number == NODE_ROOT) {
 		HOLDS(n->parent == NULL && n->parent_number == 0 && n->kind == NODE_DIRECTORY &&

@@ -248,6 +248,8 @@ names_pass(const struct tree *t, const struct asker *a, const struct op *op, uin
 		return close_passes(t, a->session, node);
 	case OP_expire:
 		return ttl_is_over(t, &op->expire);
+	case OP_number:
+		return node_find(t, node) != NULL && node_find(t, node)->kind == NODE_DIRECTORY;
 	default:
 		return false;
 	}

@@ -228,7 +228,7 @@ node_attr(const struct tree *t, const struct node *n, const struct subject *who,
 	    .children = n->children_n,
 	    .mtime_ns = n->mtime_ns,
 	    .ctime_ns = n->ctime_ns,
-	    .content_generation = n->content_generation,
+	    .content_generation = n->kind == NODE_FILE ? n->content_generation : 0,
 	    .acl_generation = n->acl_generation,
 	    .checksum = (rights & RIGHT_READ) != 0 ? n->checksum : 0,
 	    .acl_read = n->acl[ACL_READ],
@@ -246,7 +246,7 @@ tree_content_generation(const struct tree *t, uint64_t node)
 {
 	const struct node *n = node_find(t, node);
 
-	return n == NULL ? 0 : n->content_generation;
+	return n == NULL || n->kind != NODE_FILE ? 0 : n->content_generation;
 }
 
 bool

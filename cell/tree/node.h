@@ -71,6 +71,7 @@ struct node {
 	bool ephemeral;
 	struct session *creator; /* of an ephemeral directory that never had a child; else NULL */
 	int64_t mtime_ns, ctime_ns;
+	/* Content generation: of a directory the next number that a name in it gets. */
 	uint64_t content_generation, lock_generation, acl_generation, checksum;
 	struct bytes acl[ACL_NAMES];
 	int64_t lock_delay_s;         /* -1: not set */

@@ -71,6 +71,42 @@ apply_create(struct execution *x, const struct op_create *o, struct result_creat
 	return RC_OK;
 }
 
+/* Numbers are given in order and never again, also after a deletion. One that somebody has used for
+ * a name is left out. */
+enum rc
+apply_number(struct execution *x, const struct op_number *o, struct result_numbered *r)
+{
+	struct op_create create = {.parent = o->parent,
+	                           .kind = NODE_FILE,
+	                           .ephemeral = o->ephemeral,
+	                           .exclusive = 1};
+	struct node *parent = node_find(x->tree, o->parent);
+	struct buffer name = BUFFER(LIMIT_PATH);
+	struct result_created created = {0};
+	enum rc rc;
+
+	if (parent == NULL)
+		return RC_STALE;
+	if (parent->kind != NODE_DIRECTORY)
+		return RC_NOTDIR;
+	r->number = parent->content_generation;
+	do {
+		buffer_reset(&name);
+		buffer_printf(&name, NUMBERED_NAME, (int)o->prefix.len,
+		              (const char *)o->prefix.data, (unsigned long long)r->number);
+		must(!name.failed);
+		create.name = buffer_view(&name);
+		rc = apply_create(x, &create, &created);
+	} while (rc == RC_EXIST && ++r->number > 0);
+	buffer_free(&name);
+	if (rc != RC_OK)
+		return rc;
+	parent->content_generation = r->number + 1;
+	dirty_node(x->tree, parent);
+	r->attr = created.attr;
+	return RC_OK;
+}
+
 /* ---- contents ----
  *
  * Contents are written whole, appended to, or compared and swapped; and they have a time stamp. */

@@ -13,6 +13,7 @@ needed(enum op_code code)
 	case OP_get_contents:
 	case OP_get_listing:
 		return RIGHT_READ;
+	case OP_number:
 	case OP_set_contents:
 	case OP_append:
 	case OP_set_mtime:

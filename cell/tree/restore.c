@@ -29,7 +29,7 @@ all_fit(const struct tree *t, uint64_t jump)
 static void
 raise_node(struct tree *t, struct node *n, uint64_t jump, int64_t stamp_ns)
 {
-	if (n->kind == NODE_FILE)
+	if (n->content_generation > 0)
 		n->content_generation += jump;
 	n->lock_generation += jump;
 	n->acl_generation += jump;

@@ -320,6 +320,8 @@ wire_result_attr(const struct result *r)
 		return &r->attr.attr;
 	case RESULT_created:
 		return &r->created.attr;
+	case RESULT_numbered:
+		return &r->numbered.attr;
 	case RESULT_contents:
 		return &r->contents.attr;
 	case RESULT_renamed:

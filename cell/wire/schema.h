@@ -248,6 +248,8 @@ enum { WIRE_MINOR = 0 };
 	F(u8, kind, 0)                                                                            \
 	F(u8, ephemeral, 0) /* 1: the session is recorded as an opener, too */                    \
 	F(u8, exclusive, 0) /* 1: refused if the name exists; 0: an existing node is the result */
+#define WIRE_op_number(F) /* a file, named by the prefix and the directory's next number */   \
+	F(u64, parent, 0) F(text, prefix, LIMIT_NAME) F(u8, ephemeral, 0) /* as of a create */
 #define WIRE_op_set_contents(F)                                                               \
 	F(u64, node, 0)                                                                           \
 	F(u8, guarded, 0)        /* 1: only if the content generation is `generation` */          \
@@ -366,6 +368,7 @@ enum { WIRE_MINOR = 0 };
 	M(48, set_ttl, COMMAND, COMMAND, attr, node)                                          \
 	M(49, transaction, COMMAND, COMMAND, transaction, none)                               \
 	M(50, set_quota, COMMAND, COMMAND, attr, node)                                        \
+	M(51, number, COMMAND, COMMAND, numbered, parent)                                     \
 	M(64, begin_epoch, MASTER, COMMAND, none, none)                                       \
 	M(65, create_session, MASTER, COMMAND, session, none)                                 \
 	M(66, grant, MASTER, COMMAND, acquired, acquire)                                      \
@@ -391,6 +394,7 @@ enum { WIRE_MINOR = 0 };
 #define WIRE_result_none(F)
 #define WIRE_result_attr(F) F(attr, attr, 0)
 #define WIRE_result_created(F) F(u8, fresh, 0) /* 0: the node existed before */ F(attr, attr, 0)
+#define WIRE_result_numbered(F) F(u64, number, 0) F(attr, attr, 0)
 #define WIRE_result_contents(F)                                                               \
 	F(attr, attr, 0)                                                                          \
 	F(u8, same, 0) /* 1: the client has them: they are not sent again */                      \
@@ -457,7 +461,7 @@ enum { WIRE_MINOR = 0 };
 #define WIRE_RESULTS(R)                                                                       \
 	R(none) R(attr) R(created) R(contents) R(listing) R(lock) R(sequencer) R(usage)           \
 	R(renamed) R(deleted) R(acquired) R(session) R(queue) R(checked) R(refused) \
-	R(transaction)
+	R(transaction) R(numbered)
 
 /* ---- the payload of one log entry: commands applied together, or none of them ---- */
 

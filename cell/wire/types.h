@@ -58,6 +58,8 @@ enum operation {
 	OPERATION_ROTATE_KEY = 9,
 	OPERATION_BACKED_UP = 10, /* a backup was made and verified */
 };
+/* The name of a file that was numbered: with the prefix's length, the prefix, the number. */
+#define NUMBERED_NAME "%.*s%010llu"
 /* The lines of a transaction. */
 enum step_kind {
 	STEP_GENERATION = 1, /* a condition: the file at the path has contents of this generation */

@@ -7,13 +7,14 @@
 static_assert(sizeof(struct lsfs_sequencer) > LIMIT_SEQUENCER, "it holds every sequencer");
 
 /* Tools try ioctls of other filesystems, and expect an error for an unknown one. Valid replies:
- * STATUS. */
+ * STATUS; of NUMBER: DATA, STATUS with an error. */
 void
 ops_ioctl(fuse_req_t req, fuse_ino_t ino, unsigned command, void *arg, struct fuse_file_info *file,
           unsigned flags, const void *in, size_t in_size, size_t out_size)
 {
 	struct mount_event event = {.ino = ino, .fh = file->fh, .by_ioctl = true};
 	const struct lsfs_sequencer *sequencer = in;
+	const struct lsfs_number *number = in;
 	int how = 0;
 
 	(void)arg;
@@ -32,6 +33,11 @@ ops_ioctl(fuse_req_t req, fuse_ino_t ino, unsigned command, void *arg, struct fu
 		event.kind = MOUNT_GUARD;
 		event.data.data = (const uint8_t *)sequencer->text;
 		event.data.len = strnlen(sequencer->text, sizeof sequencer->text);
+	} else if (command == LSFS_NUMBER && in_size == sizeof *number) {
+		event.kind = MOUNT_NUMBER;
+		event.data.data = (const uint8_t *)number->name;
+		event.data.len = strnlen(number->name, sizeof number->name);
+		event.mode = number->ephemeral ? S_ISVTX : 0;
 	} else {
 		fuse_reply_err(req, ENOTTY);
 		return;

@@ -8,6 +8,7 @@
 #include "cell/base/keyed.h"
 #include "cell/base/memory.h"
 #include "cell/base/must.h"
+#include "cell/sys/lsfs_ioctl.h"
 
 KEYED_TREE(parked_tree, parked, by_call, call)
 
@@ -206,6 +207,13 @@ send_attribute(fuse_req_t req, size_t size, struct bytes value)
 static int
 send_data(const struct parked *p, const struct mount_reply *m)
 {
+	struct lsfs_number number = {0};
+
+	if (p->kind == MOUNT_NUMBER) {
+		must(m->data.len < sizeof number.name);
+		memcpy(number.name, m->data.data, m->data.len);
+		return fuse_reply_ioctl(p->req, 0, &number, sizeof number);
+	}
 	if (p->kind == MOUNT_GETXATTR || p->kind == MOUNT_LISTXATTR)
 		return send_attribute(p->req, p->size, m->data);
 	return fuse_reply_buf(p->req, (const char *)m->data.data, m->data.len);

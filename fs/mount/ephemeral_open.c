@@ -35,6 +35,17 @@ ephemeral_opened(struct mount *m, struct inode *i, uint64_t number)
 }
 
 void
+ephemeral_made(struct mount *m, struct handle *directory, struct inode *i)
+{
+	if (directory->released || directory->dead) {
+		ephemeral_opened(m, i, i->ino);
+		return;
+	}
+	i->opened = i->ino;
+	handle_keep(m, directory, i);
+}
+
+void
 ephemeral_closed(struct mount *m, struct inode *i)
 {
 	uint64_t number = i->opened;

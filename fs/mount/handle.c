@@ -214,6 +214,20 @@ handle_die(struct mount *m, struct handle *h)
 	buffer_drop(m, h);
 }
 
+void
+handle_keep(struct mount *m, struct handle *h, struct inode *made)
+{
+	struct inode *before = h->made;
+
+	h->made = made;
+	if (made != NULL)
+		made->refs++;
+	if (before == NULL)
+		return;
+	ephemeral_closed(m, before);
+	inode_put(m, before);
+}
+
 /* All that is left to do is sent at once, in order, before all later requests: the commit, the
  * unlocks, the close of an ephemeral file. So a later call of any process finds it done. */
 static void
@@ -242,6 +256,7 @@ handle_close(struct mount *m, struct handle *h)
 			version_set(m, &h->inode->last, NULL);
 		event_watch_follow(m, h->inode);
 		ephemeral_closed(m, h->inode);
+		handle_keep(m, h, NULL);
 	}
 	if (h->stream)
 		event_stream_close(m, h);

@@ -76,6 +76,7 @@ struct handle {
 	size_t children_n;
 	struct buffer pages; /* of the listing that is being fetched */
 	size_t pages_n;      /* names in them */
+	struct inode *made;  /* the last ephemeral file that was numbered through it; NULL: none */
 };
 
 RB_HEAD(handle_numbers, handle);
@@ -124,6 +125,9 @@ void handle_create(struct mount *m, struct call *c);
 void handle_guard(struct mount *m, struct call *c);
 /* POISON (Chubby's): the handle is dead, and nobody waits for a lock through it any more. */
 void handle_poison(struct mount *m, struct call *c);
+/* The open directory keeps an ephemeral file that was made through it, until it is closed itself or
+ * keeps another one: so the caller has time to open the file. NULL: none. */
+void handle_keep(struct mount *m, struct handle *h, struct inode *made);
 /* RELEASE: the kernel no longer knows the handle; answered at once. */
 void handle_release(struct mount *m, struct call *c);
 /* Frees the memory of the handle, and nothing else of it. */

@@ -268,6 +268,8 @@ void name_lookup(struct mount *m, struct call *c);
 void name_mkdir(struct mount *m, struct call *c);
 /* MKNOD of a regular file. */
 void name_mknod(struct mount *m, struct call *c);
+/* NUMBER. */
+void name_number(struct mount *m, struct call *c);
 /* UNLINK and RMDIR. */
 void name_delete(struct mount *m, struct call *c);
 /* Asks for a node of the call's name, ephemeral if its mode has S_ISVTX, and goes on with `then`;
@@ -308,6 +310,8 @@ struct mount_stat virtual_stat(struct mount *m, uint64_t ino);
 void ephemeral_opened(struct mount *m, struct inode *i, uint64_t number);
 /* Ends this session's open of the node if its last handle here is closed. */
 void ephemeral_closed(struct mount *m, struct inode *i);
+/* The session has made an ephemeral file, which only the open directory keeps so far. */
+void ephemeral_made(struct mount *m, struct handle *directory, struct inode *i);
 /* Moves the session's open of the renamed file `from` to `to`, which has its handles now. */
 void ephemeral_moved(struct mount *m, struct inode *from, struct inode *to);
 /* Makes this session an opener of the call's node if it is ephemeral, then runs c->next, with a

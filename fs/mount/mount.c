@@ -211,6 +211,7 @@ static const struct {
     [MOUNT_GUARD] = {"guard", handle_guard, 0},
     [MOUNT_POISON] = {"poison", handle_poison, 0},
     [MOUNT_WATCH_TREE] = {"watch tree", event_watch_tree, 0},
+    [MOUNT_NUMBER] = {"number", name_number, 0},
     [MOUNT_GETLK] = {"getlk", record_lock_get, 0},
     [MOUNT_POLL] = {"poll", event_watch_poll, VIRTUAL_TOO},
 };

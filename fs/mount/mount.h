@@ -99,10 +99,11 @@ enum mount_event_kind {
 	MOUNT_SETLK,       /* ino, fh, lock_owner, lock_mode, wait, whole -> STATUS */
 	MOUNT_GUARD,       /* ino, fh, data: a sequencer for the handle; empty: none -> STATUS */
 	MOUNT_POISON,      /* ino, fh: the handle is dead from now on -> STATUS */
-	MOUNT_WATCH_TREE,  /* ino, fh: events of all that is below the directory -> STATUS */
-	MOUNT_GETLK,       /* ino, fh, lock_owner, lock_mode, whole -> LOCK */
-	MOUNT_POLL,        /* ino, fh, wait: wake the kernel when there is more -> POLLED */
-	MOUNT_INTERRUPT,   /* call: the waiting call's number, fate; not answered itself */
+	MOUNT_NUMBER, /* ino, fh of a directory, data: prefix, mode (S_ISVTX) -> DATA: the name */
+	MOUNT_WATCH_TREE, /* ino, fh: events of all that is below the directory -> STATUS */
+	MOUNT_GETLK,      /* ino, fh, lock_owner, lock_mode, whole -> LOCK */
+	MOUNT_POLL,       /* ino, fh, wait: wake the kernel when there is more -> POLLED */
+	MOUNT_INTERRUPT,  /* call: the waiting call's number, fate; not answered itself */
 	/* from the cell and the driver; not answered */
 	MOUNT_ANSWER,  /* answer */
 	MOUNT_GRANT,   /* grant */

@@ -221,6 +221,8 @@ image_listing(struct image *i, struct handle *h)
 static void
 image_handle(struct mount *m, struct image *i, struct versions_imaged *versions, struct handle *h)
 {
+	uint64_t made;
+
 	IMAGE(i, h->dead);
 	IMAGE(i, h->flags);
 	image_bytes(i, &h->user);
@@ -265,6 +267,9 @@ image_handle(struct mount *m, struct image *i, struct versions_imaged *versions,
 		IMAGE(i, h->stream->lost_ns);
 	}
 	image_listing(i, h);
+	made = image_number(i, h->made != NULL ? h->made->ino : 0);
+	if (image_reads(i) && made != 0 && inode_find(m, made) != NULL)
+		handle_keep(m, h, inode_find(m, made));
 	if (h->edit > EDIT_WHOLE)
 		image_refuse(i);
 }

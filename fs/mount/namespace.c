@@ -247,6 +247,50 @@ name_mknod(struct mount *m, struct call *c)
 		name_create(m, c, NODE_FILE, true, made_heard);
 }
 
+/* ---- numbered files ---- */
+
+static void
+numbered_heard(struct mount *m, struct call *c, const struct client_answer *a)
+{
+	const struct result_numbered *r = &a->result.numbered;
+	struct buffer name = BUFFER(LIMIT_PATH);
+	struct inode *i = NULL;
+	int error = call_errno(m, c, a);
+
+	if (error == 0 && (i = inode_learn(m, &r->attr, a->index)) == NULL)
+		error = EIO;
+	if (error != 0) {
+		call_status(m, c, error);
+		return;
+	}
+	buffer_printf(&name, NUMBERED_NAME, (int)c->event.data.len,
+	              (const char *)c->event.data.data, (unsigned long long)r->number);
+	must(!name.failed);
+	inode_named(i, c->event.ino, buffer_view(&name));
+	if (r->attr.ephemeral && !mount_session_lost(m, c->session))
+		ephemeral_made(m, c->handle, i);
+	call_data(m, c, buffer_view(&name));
+	buffer_free(&name);
+}
+
+void
+name_number(struct mount *m, struct call *c)
+{
+	struct op op = {.code = OP_number};
+
+	if (!handle_of_call(m, c))
+		return;
+	if (c->handle->dead) {
+		call_status(m, c, ESTALE);
+	} else if (c->event.data.len > LIMIT_NAME) {
+		call_status(m, c, ENAMETOOLONG);
+	} else {
+		op.number =
+		    (struct op_number){c->event.ino, c->event.data, (c->event.mode & S_ISVTX) != 0};
+		call_ask(m, c, &op, numbered_heard);
+	}
+}
+
 /* ---- unlink, rmdir ---- */
 
 static void

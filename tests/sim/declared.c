@@ -155,6 +155,7 @@ declared(struct sim *s, const struct command *c, const struct op *op)
 		       names(s, c, op->set_quota.node);
 	case OP_transaction:
 		return model_transaction_declared(s, c, &op->transaction);
+	case OP_number:
 	case OP_append:
 	case OP_set_mtime:
 	case OP_set_acl:

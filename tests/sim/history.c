@@ -152,37 +152,31 @@ history_find(struct sim *s, uint64_t session, uint64_t number)
 static void
 note_result(struct record *r, const struct result *result)
 {
+	const struct attr *attr = wire_result_attr(result);
 	struct outcome *got = &r->got;
 
+	if (attr != NULL) {
+		got->node = attr->node;
+		got->generation = attr->content_generation;
+		got->mtime_ns = attr->mtime_ns;
+		got->ctime_ns = attr->ctime_ns;
+	}
 	switch (result->kind) {
 	case RESULT_attr:
-		got->node = result->attr.attr.node;
-		got->generation = result->attr.attr.content_generation;
-		got->mtime_ns = result->attr.attr.mtime_ns;
-		got->ctime_ns = result->attr.attr.ctime_ns;
-		got->size = result->attr.attr.size;
+		got->size = attr->size;
 		return;
 	case RESULT_created:
-		got->node = result->created.attr.node;
-		got->generation = result->created.attr.content_generation;
-		got->mtime_ns = result->created.attr.mtime_ns;
-		got->ctime_ns = result->created.attr.ctime_ns;
 		got->fresh = result->created.fresh;
 		return;
+	case RESULT_numbered:
+		got->number = result->numbered.number;
+		return;
 	case RESULT_contents:
-		got->node = result->contents.attr.node;
-		got->generation = result->contents.attr.content_generation;
-		got->mtime_ns = result->contents.attr.mtime_ns;
-		got->ctime_ns = result->contents.attr.ctime_ns;
 		got->same = result->contents.same;
 		r->contents = bytes_copy(result->contents.contents);
 		return;
 	case RESULT_renamed:
-		got->node = result->renamed.attr.node;
 		got->source = result->renamed.source;
-		got->generation = result->renamed.attr.content_generation;
-		got->mtime_ns = result->renamed.attr.mtime_ns;
-		got->ctime_ns = result->renamed.attr.ctime_ns;
 		return;
 	case RESULT_deleted:
 		got->node = result->deleted.node;
@@ -236,6 +230,7 @@ check_command(struct sim *s, struct record *r)
 	check_field(s, r, "the source", want->source, got->source);
 	check_field(s, r, "the generation", want->generation, got->generation);
 	check_field(s, r, "fresh", want->fresh, got->fresh);
+	check_field(s, r, "number", want->number, got->number);
 	check_field(s, r, "the time", (uint64_t)want->mtime_ns, (uint64_t)got->mtime_ns);
 	check_field(s, r, "the change time", (uint64_t)want->ctime_ns, (uint64_t)got->ctime_ns);
 	check_field(s, r, "the fence", want->fence, got->fence);

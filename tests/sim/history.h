@@ -37,7 +37,7 @@ struct record {
 	struct outcome {
 		enum rc rc;
 		int64_t mtime_ns, ctime_ns;
-		uint64_t node, source, generation, lock_generation, fence, size;
+		uint64_t node, source, generation, lock_generation, fence, size, number;
 		bool fresh, same;
 		struct transaction_outcome {
 			enum transaction_part part;

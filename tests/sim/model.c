@@ -227,6 +227,9 @@ static void
 decide_unseen(struct sim *s, const struct op *op)
 {
 	switch (op->code) {
+	case OP_begin_epoch:
+		model_begin_epoch(s, &op->begin_epoch);
+		return;
 	case OP_await_session:
 	case OP_settle_epoch:
 		outstanding_decide(s, op);
@@ -265,6 +268,9 @@ model_decide(struct sim *s, uint64_t index, const struct command *c, const struc
 	switch (op->code) {
 	case OP_create:
 		model_create(s, index, c->session, &op->create, want);
+		return;
+	case OP_number:
+		model_number(s, index, c->session, &op->number, want);
 		return;
 	case OP_set_contents:
 		model_set_contents(s, index, &op->set_contents, want);
@@ -309,9 +315,6 @@ model_decide(struct sim *s, uint64_t index, const struct command *c, const struc
 		return;
 	case OP_purge_name:
 		model_purge_name(s, index, op->purge_name.name);
-		return;
-	case OP_begin_epoch:
-		model_begin_epoch(s, &op->begin_epoch);
 		return;
 	case OP_create_session:
 		model_create_session(s, &op->create_session);

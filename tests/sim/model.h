@@ -76,6 +76,7 @@ struct item {                          /* a node of the model */
 	uint64_t budget[QUOTA_KINDS]; /* of a directory; 0: none */
 	uint64_t ttl_began;           /* index of its last renewal, */
 	int64_t ttl_from;             /* and virtual time of that */
+	uint64_t next_number;         /* of a directory: that of the next name with a number */
 	uint32_t slots;               /* of a counting lock; 0: it does not count */
 	bool slot_delayed[LIMIT_SLOTS];
 	struct happenings happened;
@@ -217,6 +218,8 @@ bool model_transaction_declared(struct sim *s, const struct command *c,
 
 /* The commands on files and directories; `want` gets the answer that the model expects. */
 void model_create(struct sim *s, uint64_t index, uint64_t session, const struct op_create *op,
+                  struct outcome *want);
+void model_number(struct sim *s, uint64_t index, uint64_t session, const struct op_number *op,
                   struct outcome *want);
 void model_set_contents(struct sim *s, uint64_t index, const struct op_set_contents *op,
                         struct outcome *want);

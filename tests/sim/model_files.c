@@ -1,4 +1,5 @@
 /* The model's commands on files and directories. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "cell/base/memory.h"
@@ -220,6 +221,32 @@ model_create(struct sim *s, uint64_t index, uint64_t session, const struct op_cr
 	if (it->ephemeral && it->kind == NODE_FILE)
 		model_open(it, (struct opener){session, it->node});
 	model_wrote(it, want);
+}
+
+void
+model_number(struct sim *s, uint64_t index, uint64_t session, const struct op_number *op,
+             struct outcome *want)
+{
+	struct item *directory = model_item(&s->model, op->parent);
+	struct op_create create = {.parent = op->parent, .kind = NODE_FILE, .exclusive = 1};
+	char name[NAME_ROOM];
+
+	if (!model_item_alive(directory)) {
+		want->rc = RC_STALE;
+		return;
+	}
+	want->number = directory->next_number;
+	do {
+		snprintf(name, sizeof name, "%.*s%010lu", (int)op->prefix.len,
+		         (const char *)op->prefix.data, (unsigned long)want->number++);
+		create.name = bytes_of(name);
+	} while (model_child(&s->model, op->parent, create.name) != NULL);
+	create.ephemeral = op->ephemeral;
+	model_create(s, index, session, &create, want);
+	want->fresh = false;
+	if (want->rc == RC_OK)
+		directory->next_number = want->number;
+	want->number--;
 }
 
 /* Does the item's lock forbid that the command takes it away? */

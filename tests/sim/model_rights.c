@@ -211,6 +211,7 @@ model_permits(struct sim *s, const struct command *c, const struct op *op)
 	case OP_set_contents:
 	case OP_append:
 		return may_write(s, c, it);
+	case OP_number:
 	case OP_set_mtime:
 	case OP_set_lock_delay:
 	case OP_set_lock_slots:

@@ -223,6 +223,7 @@ swarm_draw_servers(struct swarm *w, uint64_t seed)
 	w->rates[FAULT_SUCCESSOR] = maybe(&own, kinds[FAULT_SUCCESSOR].most);
 	w->transactions = rng_chance(&own, 400) ? 300 : 0;
 	w->quotas = rng_chance(&own, 300) ? 400 : 0;
+	w->numbers = rng_chance(&own, 300) ? 400 : 0;
 }
 
 void

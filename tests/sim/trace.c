@@ -144,6 +144,10 @@ put_op(const struct sim *s, struct buffer *to, const struct op *op)
 	case OP_lookup:
 		put_names(s, to, op);
 		return;
+	case OP_number:
+		buffer_printf(to, "number%s a file %s", op->number.ephemeral ? " ephemeral" : "",
+		              child_path(s, op->number.parent, op->number.prefix));
+		return;
 	case OP_set_contents:
 		buffer_printf(to, "write ");
 		put_text(to, op->set_contents.contents);
@@ -316,6 +320,7 @@ trace_call(struct sim *s, const struct machine *m, int p, const struct mount_eve
 	    [MOUNT_SETLK] = "fcntl-locks",
 	    [MOUNT_GUARD] = "attaches a sequencer to",
 	    [MOUNT_POISON] = "poisons",
+	    [MOUNT_NUMBER] = "numbers a file in",
 	    [MOUNT_WATCH_TREE] = "watches the tree of",
 	    [MOUNT_GETLK] = "asks for the fcntl lock of",
 	    [MOUNT_SETXATTR] = "sets an attribute of",

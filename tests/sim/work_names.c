@@ -40,7 +40,9 @@ end_round(struct sim *s, struct machine *m, int p)
 	for (int i = 0; i < n; i++) {
 		const struct record *r = work_answer(s, proc, i);
 
-		if (r->op.code == OP_create && r->op.create.kind == NODE_FILE && r->rc == RC_OK)
+		if (r->rc == RC_OK &&
+		    ((r->op.code == OP_create && r->op.create.kind == NODE_FILE) ||
+		     (r->op.code == OP_number && r->op.number.ephemeral)))
 			work_ask(s, m, p, close_ephemeral(r->got.node));
 	}
 	if (proc->pending == 0)
@@ -216,8 +218,13 @@ in_directory(struct sim *s, uint64_t directory)
 {
 	static const char *const names[] = {"f", "g"};
 	struct bytes name = bytes_of(names[rng_below(&s->rng, 2)]);
-	struct op op;
+	struct op op = {.code = OP_number};
 
+	if (rng_chance(&s->cached.rng, s->swarm.numbers)) {
+		op.number =
+		    (struct op_number){directory, bytes_of("n"), rng_chance(&s->cached.rng, 500)};
+		return op;
+	}
 	switch (rng_below(&s->rng, 6)) {
 	case 0:
 	case 1:

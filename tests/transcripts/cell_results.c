@@ -241,6 +241,10 @@ print_result(struct buffer *to, const struct op *op, enum rc rc, struct bytes ra
 		              r.attr.attr.ephemeral ? ", ephemeral" : "");
 		put_rights(to, r.attr.attr.rights);
 		return;
+	case RESULT_numbered:
+		buffer_printf(to, "ok, number %lu, node %lu", (unsigned long)r.numbered.number,
+		              (unsigned long)r.numbered.attr.node);
+		return;
 	case RESULT_created:
 		buffer_printf(to, "ok, node %lu%s", (unsigned long)r.created.attr.node,
 		              r.created.fresh ? "" : ", which was there");

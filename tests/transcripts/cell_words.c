@@ -239,6 +239,7 @@ static const struct verb {
     {"unlock", OP_release, 0},        {"cancel", OP_cancel, 0},
     {"look", OP_get_lock, 0},         {"sequencer", OP_get_sequencer, 0},
     {"usage", OP_get_usage, 0},       {"txn", OP_transaction, 0},
+    {"numbered", OP_number, 0},
 };
 enum { VERBS = sizeof verbs / sizeof *verbs };
 
@@ -289,6 +290,11 @@ node_op(struct sim *s, struct names *names, struct lock_names *locks, struct scr
 	case OP_cancel:
 		op->cancel.node = node;
 		release_op(locks, w, node, &op->cancel.owner, &op->cancel.acquisition);
+		return;
+	case OP_number:
+		op->number =
+		    (struct op_number){.parent = node, .prefix = bytes_of(script_needed(w))};
+		op->number.ephemeral = script_take(w, "ephemeral");
 		return;
 	case OP_set_lock_slots:
 		op->set_lock_slots = (struct op_set_lock_slots){node, (uint32_t)script_number(w)};

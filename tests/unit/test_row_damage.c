@@ -61,107 +61,112 @@ enum {
 static const struct {
 	const char *column, *values;
 } sound[] = {
-    {"meta.applied",
-     "id id+1 32bit 33bit most -1 -2 applied+1 epoch epoch+1 node node+1 fence fence+1"},
+    {"meta.applied", "delay delay+1 id id+1 32bit 33bit most -1 -2 applied+1 fence fence+1"},
     {"meta.origin_round", "0 2 3 4 delay delay+1 id id+1 32bit 33bit most -1 -2 applied applied+1 "
                           "epoch epoch+1 node node+1 fence fence+1"},
-    {"meta.origin_replica", "0 2 3 4 delay delay+1 id applied applied+1"},
-    {"meta.epoch", "32bit 33bit most -1 -2 epoch+1 node node+1 fence fence+1"},
-    {"meta.settled_epoch", "0 1 2 3 4 delay delay+1 id id+1 applied applied+1 epoch"},
-    {"meta.next_node", "delay delay+1 id id+1 32bit 33bit most -1 -2 applied applied+1 epoch "
-                       "epoch+1 node fence fence+1"},
-    {"meta.epoch_node",
-     "0 1 2 3 4 delay delay+1 id id+1 applied applied+1 epoch epoch+1 node node+1"},
-    {"meta.last_fence", "0 1 2 3 4 delay delay+1 id id+1 32bit 33bit most -1 -2 applied applied+1 "
-                        "epoch epoch+1 node node+1 fence+1"},
+    {"meta.origin_replica",
+     "0 2 3 4 delay delay+1 id applied applied+1 epoch epoch+1 node node+1 fence fence+1"},
+    {"meta.epoch", "2 3 4 delay delay+1 id id+1 32bit 33bit most -1 -2 applied applied+1 epoch+1 "
+                   "node node+1 fence fence+1"},
+    {"meta.settled_epoch", "0 1 2 3 epoch"},
+    {"meta.next_node",
+     "delay delay+1 id id+1 32bit 33bit most -1 -2 applied applied+1 node fence fence+1"},
+    {"meta.epoch_node", "0 1 2 3 4 epoch epoch+1 node node+1"},
+    {"meta.last_fence", "id id+1 32bit 33bit most -1 -2 applied applied+1 fence+1"},
     {"meta.digest", "any"},
-    {"meta.members_version", "0 1 2 3 4 delay delay+1 id id+1 applied"},
+    {"meta.members_version",
+     "0 1 2 3 4 delay delay+1 id id+1 applied epoch epoch+1 node node+1 fence fence+1"},
     {"meta.slice", "any"},
-    {"nodes.node", "delay delay+1 id id+1 applied applied+1 epoch epoch+1 node"},
-    {"nodes.parent", "1 2"},
+    {"nodes.node", "epoch epoch+1 node"},
+    {"nodes.parent", "1 2 epoch epoch+1"},
     {"nodes.name", "short nonce nonce+1 principal principal+1 name"},
-    {"nodes.ephemeral", "0 1"},
+    {"nodes.ephemeral", "0 1 epoch"},
     {"nodes.mtime_ns", "any"},
     {"nodes.ctime_ns", "any"},
-    {"nodes.content_generation", "1 2 3 4 delay delay+1 id id+1 32bit 33bit most -1 -2 applied "
-                                 "applied+1 epoch epoch+1 node node+1 fence fence+1"},
+    {"nodes.content_generation", "any"},
     {"nodes.lock_generation", "any"},
     {"nodes.acl_generation", "1 2 3 4 delay delay+1 id id+1 32bit 33bit most -1 -2 applied "
                              "applied+1 epoch epoch+1 node node+1 fence fence+1"},
     {"nodes.acl_read", "short nonce nonce+1 principal principal+1 name"},
     {"nodes.acl_write", "short nonce nonce+1 principal principal+1 name"},
     {"nodes.acl_change", "short nonce nonce+1 principal principal+1 name"},
-    {"nodes.lock_delay_s", "0 1 2 3 4 delay -1"},
-    {"nodes.lock_slots", "0 1 2 3 4 delay delay+1"},
-    {"nodes.freed_epoch", "0 1 2 3 4 delay delay+1 id id+1 applied applied+1 epoch"},
+    {"nodes.lock_delay_s", "0 1 2 3 4 delay -1 epoch epoch+1 node node+1"},
+    {"nodes.lock_slots", "0 1 2 3 4 delay delay+1 epoch epoch+1 node node+1"},
+    {"nodes.freed_epoch", "0 1 2 3 4 epoch"},
     {"nodes.ttl_s",
      "1 3 4 delay delay+1 id id+1 applied applied+1 epoch epoch+1 node node+1 fence fence+1"},
     {"nodes.ttl_began", "1 2 3 4 delay delay+1 id id+1 32bit 33bit most -1 -2 applied applied+1 "
                         "epoch epoch+1 node node+1 fence fence+1"},
     {"nodes.quota_nodes", "1 2 3 4 delay delay+1 id id+1 32bit 33bit applied applied+1 epoch "
                           "epoch+1 node node+1 fence fence+1"},
-    {"nodes.quota_bytes", "1 2 3 4 delay delay+1 id id+1 32bit 33bit applied applied+1 epoch "
+    {"nodes.quota_bytes", "0 1 2 3 4 delay delay+1 id id+1 32bit 33bit applied applied+1 epoch "
                           "epoch+1 node node+1 fence fence+1"},
+    {"nodes.creator", "node"},
 
-    {"openers.opened", "0 delay delay+1 id id+1 applied applied+1 epoch epoch+1"},
+    {"openers.opened", "0 epoch epoch+1 node"},
+    {"openers.session", "node"},
 
-    {"locks.fence",
-     "0 1 2 3 4 delay delay+1 id id+1 applied applied+1 epoch epoch+1 node node+1 fence"},
+    {"locks.fence", "0 1 2 3 4 delay delay+1 id id+1 epoch epoch+1 node node+1 fence"},
     {"locks.delay_began", "any"},
     {"locks.delay_generation", "any"},
     {"locks.delay_s", "1 2 3 4 delay delay+1 id id+1 32bit 33bit most -1 -2 applied applied+1 "
                       "epoch epoch+1 node node+1 fence fence+1"},
-    {"locks.delay_mode", "1 2"},
+    {"locks.delay_mode", "1"},
     {"locks.delay_slots", "any"},
-    {"locks.node", "2 3 4"},
 
     {"holders.owner", "any"},
     {"holders.acquisition", "any"},
-    {"holders.mode", "1 2"},
-    {"holders.fence", "1 2 3 4 delay delay+1 id id+1 applied applied+1 epoch epoch+1 node node+1"},
-    {"holders.delay_s", "0 1 2 3 4 delay"},
-    {"holders.earlier_acquisition", "1 2 3 4 delay delay+1 id id+1 32bit 33bit most -1 -2 applied "
-                                    "applied+1 epoch epoch+1 node node+1 fence fence+1"},
-    {"holders.earlier_mode", "0 1 2"},
-    {"holders.earlier_generation", "0 1 2 3 4 delay delay+1 id id+1 applied applied+1 epoch"},
-    {"holders.earlier_fence",
-     "0 1 2 3 4 delay delay+1 id id+1 applied applied+1 epoch epoch+1 node node+1 fence"},
+    {"holders.mode", "1 2 epoch"},
+    {"holders.fence", "1 2 3 4 delay delay+1 id id+1 epoch epoch+1 node node+1"},
+    {"holders.delay_s", "0 1 2 3 4 delay epoch epoch+1 node node+1"},
+    {"holders.earlier_acquisition", "any"},
+    {"holders.earlier_mode", "0 1 2 epoch epoch+1"},
+    {"holders.earlier_generation", "0 1 2 3 4 epoch"},
+    {"holders.earlier_fence", "0 1 2 3 4 delay delay+1 id id+1 epoch epoch+1 node node+1 fence"},
     {"holders.since_ns", "any"},
     {"holders.pid", "0 1 2 3 4 delay delay+1 id id+1 32bit applied applied+1 epoch epoch+1 node "
                     "node+1 fence fence+1"},
-    {"holders.place", "0 2 3 4 delay delay+1 id id+1 32bit 33bit most -1 -2 applied applied+1 "
-                      "epoch epoch+1 node node+1 fence fence+1"},
-    {"holders.slot", "1 2 3 4 delay delay+1 -1"},
-    {"holders.lock_generation", "1 2 3 4 delay delay+1 id id+1 applied applied+1"},
+    {"holders.place", "any"},
+    {"holders.slot", "1 2 3 4 delay delay+1 -1 epoch epoch+1 node node+1"},
+    {"holders.lock_generation", "1 2 3 4"},
+    {"holders.session", "node"},
 
     {"sessions.nonce", "short nonce"},
     {"sessions.principal", "empty short nonce nonce+1 principal"},
     {"sessions.host", "empty short nonce nonce+1 principal principal+1 name"},
-    {"sessions.awaited", "1"},
-    {"sessions.lasting", "1"},
+    {"sessions.awaited", "0 1 epoch"},
+    {"sessions.lasting", "1 epoch"},
     {"sessions.below", "any"},
-    {"sessions.ending", "1 2 3"},
-    {"sessions.principal_generation", "0 2 3 4 delay delay+1 id id+1 applied"},
-    {"sessions.session", "delay delay+1 id id+1 applied applied+1 epoch epoch+1"},
+    {"sessions.ending", "1 2 3 epoch epoch+1"},
+    {"sessions.principal_generation",
+     "0 1 2 3 4 delay delay+1 id id+1 applied epoch epoch+1 node node+1 fence fence+1"},
 
     {"results.number", "1 2 3 4 delay delay+1 id id+1 32bit 33bit most -1 -2 applied applied+1 "
                        "epoch epoch+1 node node+1 fence fence+1"},
-    {"results.op", "1 2 3 4"},
-    {"results.rc", "1 2 3 4 delay delay+1 id applied applied+1"},
+    {"results.op", "1 2 3 4 epoch epoch+1 node node+1 fence fence+1"},
+    {"results.rc",
+     "0 1 2 3 4 delay delay+1 id applied applied+1 epoch epoch+1 node node+1 fence fence+1"},
     {"results.session", "node"},
 
-    {"members.id", "4 delay delay+1 id applied applied+1"},
+    {"members.id",
+     "2 3 4 delay delay+1 id applied applied+1 epoch epoch+1 node node+1 fence fence+1"},
     {"members.role", "1 2 3"},
     {"members.address", "any"},
     {"members.public_key", "empty"},
-    {"members.since", "0 1 2 3 4 delay delay+1 id id+1 applied"},
+    {"members.since",
+     "0 1 2 3 4 delay delay+1 id id+1 applied epoch epoch+1 node node+1 fence fence+1"},
 
-    {"principals.generation", "2 3 4 delay delay+1 id id+1 applied"},
+    {"principals.generation",
+     "1 2 3 4 delay delay+1 id id+1 applied epoch epoch+1 node node+1 fence fence+1"},
     {"principals.name", "short nonce nonce+1 principal"},
+    {"principals.public_key", "empty"},
 
-    {"signing_keys.since", "1 2 3 4 delay delay+1 id id+1 applied"},
+    {"signing_keys.since",
+     "1 2 3 4 delay delay+1 id id+1 applied epoch epoch+1 node node+1 fence fence+1"},
 
-    {"settings.since", "1 2 3 4 delay delay+1 id id+1 applied"},
+    {"settings.since",
+     "1 2 3 4 delay delay+1 id id+1 applied epoch epoch+1 node node+1 fence fence+1"},
+
 };
 
 static uint32_t found[ROW_TABLES][ROW_COLUMNS_MAX]; /* bits of the values above */

@@ -6,7 +6,7 @@
 #include "tests/unit/tree_fixture.h"
 #include "tests/unit/tree_random.h"
 
-enum { SEEDS = 50, ENTRIES = 1500, ENDING = 2 };
+enum { SEEDS = 80, ENTRIES = 1500, ENDING = 2 };
 
 struct side {
 	struct tree *tree;

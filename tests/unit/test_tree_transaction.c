@@ -3,7 +3,7 @@
 #include "tests/unit/tree_fixture.h"
 #include "tests/unit/tree_random.h"
 
-enum { SEEDS = 80, ROUNDS = 600 };
+enum { SEEDS = 120, ROUNDS = 600 };
 
 /* The steps of a transaction. */
 struct draft {

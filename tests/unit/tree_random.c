@@ -80,6 +80,12 @@ random_acquire(struct rng *r, const struct tree *t)
 }
 
 static struct op
+random_number(struct rng *r, const struct tree *t)
+{
+	return (struct op){.code = OP_number, .number = {random_node(r, t, 2), random_name(r), 0}};
+}
+
+static struct op
 random_create(struct rng *r, const struct tree *t)
 {
 	return (struct op){
@@ -132,7 +138,9 @@ random_contents_op(struct rng *r, const struct tree *t)
 static struct op
 random_names_op(struct rng *r, const struct tree *t)
 {
-	switch (rng_below(r, 4)) {
+	switch (rng_below(r, 5)) {
+	case 2:
+		return random_number(r, t);
 	case 0:
 		return (struct op){.code = OP_delete,
 		                   .delete = {.parent = random_node(r, t, 2),
@@ -474,6 +482,8 @@ random_step_op(struct rng *r, const struct tree *t)
 	case 0:
 	case 1:
 		op = random_create(r, t);
+		if (rng_chance(r, 200))
+			op = random_number(r, t);
 		op.create = (struct op_create){.kind = op.create.kind};
 		return op;
 	case 2:
