@@ -17,8 +17,15 @@ mounted_path_open(const char *path, char canonical[PATH_MAX], bool *there)
 	snprintf(at, sizeof at, "%s", path);
 	for (;;) {
 		fd = open(at, O_RDONLY | O_CLOEXEC);
-		if (fd >= 0 && realpath(at, canonical) != NULL)
+		if (fd >= 0 && realpath(at, canonical) != NULL) {
+			const size_t n = canonical[1] == '\0' ? 0 : strlen(canonical);
+			const char *rest = strcmp(at, ".") == 0 ? path : path + strlen(at);
+
+			if (!*there)
+				snprintf(canonical + n, PATH_MAX - n, "/%s",
+				         rest + strspn(rest, "/"));
 			return fd;
+		}
 		error = errno;
 		if (fd >= 0)
 			close(fd);
@@ -43,15 +50,31 @@ mounted_path_mount(const char *path, const char *canonical, struct mountinfo *in
 	return false;
 }
 
+static int
+open_virtual(const char *mountpoint, const char *name, int flags)
+{
+	char path[PATH_MAX + 16];
+	int fd;
+
+	snprintf(path, sizeof path, "%s/.cell:%s", mountpoint, name);
+	fd = open(path, O_RDONLY | O_CLOEXEC | flags);
+	if (fd < 0)
+		log_error("%s: %s", path, strerror(errno));
+	return fd;
+}
+
 int
 mounted_path_events(const struct mountinfo *info)
 {
-	char events[PATH_MAX + 16];
-	int fd;
+	return open_virtual(info->path, "events", O_NONBLOCK);
+}
 
-	snprintf(events, sizeof events, "%s/.cell:events", info->path);
-	fd = open(events, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-	if (fd < 0)
-		log_error("%s: %s", events, strerror(errno));
+int
+mounted_path_changes(const char *mountpoint, uint64_t since)
+{
+	const int fd = open_virtual(mountpoint, "changes", 0);
+
+	if (fd >= 0)
+		lseek(fd, (off_t)since, SEEK_SET);
 	return fd;
 }

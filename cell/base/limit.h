@@ -25,6 +25,7 @@ enum {
 
 	LIMIT_LISTING = 96 * 1024,    /* children of a directory */
 	LIMIT_PAGE = 64 * 1024,       /* bytes of a listing in one reply */
+	LIMIT_LOOKED_AT = 4096,       /* changes that one read of the history looks at */
 	LIMIT_REMOVED = 1 << 16,      /* removed names that are remembered for listings in pages */
 	LIMIT_HOLDERS = 4096,         /* shared holders of one lock */
 	LIMIT_TTL_S = 366 * 86400,    /* time to live of a file */

@@ -24,7 +24,9 @@
 	S(7, quota_bytes, bytes, PLAIN, 1, 1ull << 40, 1 << 30)                        \
 	S(8, minor_version, count, OWN, 0, UINT16_MAX, 0)                              \
 	S(9, grace, ms, PLAIN, 1000, 86400000, 45000) /* Chubby, section 2.8 */        \
-	S(10, last_backup, s, OWN, 0, UINT32_MAX, 0)
+	S(10, last_backup, s, OWN, 0, UINT32_MAX, 0)                                   \
+	S(11, history_seconds, s, PLAIN, 1, 86400, 600)                                \
+	S(12, history_bytes, bytes, PLAIN, 1, 1ull << 32, 64 << 20)
 
 enum setting {
 #define X(code, name, unit, kind, lowest, highest, standard) SETTING_##name = code,

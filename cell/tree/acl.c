@@ -200,6 +200,12 @@ grants(const struct tree *t, struct node *file, const struct subject *who)
 	return false;
 }
 
+bool
+acl_gives(const struct tree *t, struct bytes name, const struct subject *who)
+{
+	return grants(t, acl_file(t, name), who);
+}
+
 /* True if the subject of a line is the principal, one of its users, or all of them. */
 static bool
 acl_line_names(struct bytes subject, struct bytes principal)

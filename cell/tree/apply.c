@@ -290,9 +290,10 @@ tree_apply(struct tree *t, uint64_t index, struct ballot origin, struct bytes pa
 	t->position.applied = index;
 	t->position.origin = origin;
 	if (payload.len > 0) {
-		if (decode(&t->commands, payload))
+		if (decode(&t->commands, payload)) {
 			apply_commands(&x, &t->commands);
-		else
+			change_history_note(&x);
+		} else
 			rc = RC_BAD_MESSAGE;
 	}
 	extend_digest(t, payload, out);

@@ -342,7 +342,7 @@ tree_check(const struct tree *t)
 
 	if ((broken = check_nodes(t)) != NULL || (broken = check_locks(t)) != NULL ||
 	    (broken = check_members(t)) != NULL || (broken = check_settings(t)) != NULL ||
-	    (broken = check_principals(t)) != NULL)
+	    (broken = check_principals(t)) != NULL || (broken = change_history_check(t)) != NULL)
 		return broken;
 	return check_sessions(t);
 }

@@ -96,6 +96,18 @@ dirty_result_gone(struct tree *t, uint64_t session, uint64_t number)
 }
 
 void
+dirty_change(struct tree *t, const struct change *c)
+{
+	changed_of(t, &(struct dirty_row){.table = ROWS_changes, .key = {c->number}, .object = c});
+}
+
+void
+dirty_change_gone(struct tree *t, uint64_t number)
+{
+	changed_of(t, &(struct dirty_row){.table = ROWS_changes, .key = {number}, .gone = true});
+}
+
+void
 dirty_member(struct tree *t, uint8_t id)
 {
 	changed(t, ROWS_members, id, 0, 0);
@@ -271,6 +283,18 @@ row_of_signing_keys(const struct tree *t, const struct dirty_row *of, struct row
 	newest = (struct bytes){keys.data, SIGNING_KEY};
 	former = (struct bytes){keys.data + SIGNING_KEY, SIGNING_KEY};
 	SHOW_ROW(signing_keys);
+	return true;
+}
+
+static bool
+row_of_changes(const struct tree *t, const struct dirty_row *of, struct row *row)
+{
+	const struct change *c =
+	    of->object != NULL ? of->object : changes_find(&t->history.by_number, of->key[0]);
+
+	if (c == NULL)
+		return false;
+	SHOW_ROW(changes);
 	return true;
 }
 

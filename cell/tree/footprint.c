@@ -153,8 +153,8 @@ tree_footprint(const struct tree *t, uint64_t session, const struct op *op, uint
 void
 tree_read_footprint(const struct tree *t, const struct op *op, uint64_t node, struct footprint *f)
 {
-	if (op->code == OP_get_usage)
-		return; /* sums, which nobody caches */
+	if (op->code == OP_get_usage || op->code == OP_get_changes)
+		return; /* sums, and what is past: nobody caches them */
 	if (op->code == OP_lookup)
 		add_child(f, t, op->lookup.parent, op->lookup.name);
 	else

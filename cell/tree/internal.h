@@ -140,6 +140,53 @@ void settings_begin(struct tree *t, const struct settings *first);
 /* Reads a new cell's first settings; RC_INVAL when a cell cannot have them. */
 enum rc settings_read(struct wire_list list, struct settings *first);
 
+/* ---- change_history.c ----
+ *
+ * The changes that the last entries made, for those who want to read them again. Apply forgets the
+ * oldest when they are more, or older by the stamps of the log, than the settings say. A node has
+ * one path all its life: it stands in the change that deletes it, and until then in the tree. */
+
+struct change {
+	RB_ENTRY(change) in_order;     /* by number */
+	RB_ENTRY(change) in_deletions; /* by node; of a deletion */
+	uint64_t number;               /* grows by one */
+	uint64_t index;                /* of the entry */
+	int64_t stamp_ns;
+	enum change_kind kind;
+	uint64_t node;
+	uint64_t generation;   /* of new contents, or of the lock; else 0 */
+	struct bytes path;     /* of a deleted node; owned, as is */
+	struct bytes acl_read; /* the name of the ACL that gave the right to read it */
+};
+
+RB_HEAD(changes, change);
+RB_HEAD(deletions, change);
+KEYED_PROTOTYPE(changes, change, in_order)
+
+struct change_history {
+	struct changes by_number;
+	struct deletions deletions;
+	uint64_t last;      /* number of the newest change */
+	uint64_t compacted; /* changes of entries up to here may be missing */
+	uint64_t bytes;     /* as they count against history_bytes */
+};
+
+/* Adds the changes that the entry has noted, and forgets old ones. */
+void change_history_note(struct execution *x);
+/* Adds the newest change, which is taken over. */
+void change_add(struct tree *t, struct change *c);
+/* The change that deleted the node; NULL: there is none in the history. */
+struct change *change_deletion(const struct tree *t, uint64_t node);
+/* A page of the changes above the index `since` that the subject may read; packed into `list`. */
+void change_history_read(const struct tree *t, const struct subject *who, uint64_t since,
+                         struct result_changes *r, struct buffer *list);
+/* Forgets all changes up to the entry that is applied. */
+void change_history_clear(struct tree *t);
+/* The first invariant that the history violates; NULL: none. */
+const char *change_history_check(const struct tree *t);
+/* Frees the history: the tree ends. */
+void change_history_free(struct tree *t);
+
 /* ---- slice.c ----
  *
  * Digests through the log: replicas that applied the same entries must agree not only in what they
@@ -161,7 +208,7 @@ struct dirty_row {
 	RB_ENTRY(dirty_row) in_tree; /* by table and key */
 	enum row_table table;
 	uint64_t key[3];
-	const void *object; /* a node, session or cached reply; NULL: it is looked up */
+	const void *object; /* a node, session, cached reply or change; NULL: it is looked up */
 	bool gone;
 };
 
@@ -177,14 +224,18 @@ struct dirty {
 void dirty_node(struct tree *t, const struct node *n);
 /* that of the session, */
 void dirty_session(struct tree *t, const struct session *s);
-/* that of the session's result. */
+/* that of the session's result, */
 void dirty_result(struct tree *t, uint64_t session, const struct cached_reply *k);
+/* that of the change. */
+void dirty_change(struct tree *t, const struct change *c);
 /* The node is going, and its number is never used again; */
 void dirty_node_gone(struct tree *t, uint64_t node);
 /* the session; */
 void dirty_session_gone(struct tree *t, uint64_t session);
-/* the session's result. */
+/* the session's result; */
 void dirty_result_gone(struct tree *t, uint64_t session, uint64_t number);
+/* the change. */
+void dirty_change_gone(struct tree *t, uint64_t number);
 /* The row of this key has changed, or is gone: of openers, */
 void dirty_opener(struct tree *t, uint64_t session, uint64_t opened);
 /* of locks, */
@@ -244,6 +295,7 @@ struct tree {
 	struct principal_table principals;
 	struct tree_settings settings;
 	struct tree_signing signing;
+	struct change_history history;
 	struct slices slices;
 	struct dirty dirty;
 	struct loading loading;
@@ -267,6 +319,8 @@ size_t name_path_length(const struct node *n);
 
 /* The subject's rights on the node: RIGHT_READ and so on. */
 uint8_t acl_rights(const struct tree *t, const struct node *n, const struct subject *who);
+/* True if the ACL file of this name gives its right to the subject. */
+bool acl_gives(const struct tree *t, struct bytes name, const struct subject *who);
 /* The contents of the file change, or it goes. */
 void acl_forget_lines(struct node *n);
 /* True if /acl/admin names the subject. */

@@ -148,6 +148,30 @@ load_principal(struct tree *t, const struct row *row)
 	return RC_OK;
 }
 
+static enum rc
+load_change(struct tree *t, const struct row *row)
+{
+	const struct change *before = RB_MAX(changes, &t->history.by_number);
+	const bool deletion = NUMBER(changes, kind) == CHANGE_DELETED;
+	const uint64_t last = t->history.last;
+	struct change *c;
+
+	if (NUMBER(changes, number) == 0 || NUMBER(changes, kind) < CHANGE_CREATED ||
+	    NUMBER(changes, kind) > CHANGE_LOCK || BYTES(changes, path).len > LIMIT_PATH ||
+	    (BYTES(changes, path).len > 0) != deletion ||
+	    (deletion ? !name_valid(BYTES(changes, acl_read)) : BYTES(changes, acl_read).len > 0))
+		return RC_CORRUPT;
+	if ((before != NULL && (NUMBER(changes, number) != before->number + 1 ||
+	                        NUMBER(changes, log_index) < before->index)) ||
+	    (deletion && change_deletion(t, NUMBER(changes, node)) != NULL))
+		return RC_CORRUPT;
+	c = memory_zero(1, sizeof *c);
+	LOAD_ROW(changes);
+	change_add(t, c);
+	t->history.last = last; /* as meta counts */
+	return RC_OK;
+}
+
 /* ---- rows that refer to nodes and sessions ---- */
 
 static bool
@@ -300,6 +324,8 @@ tree_load_row(struct tree *t, const struct row *row)
 		return load_principal(t, row);
 	case ROWS_signing_keys:
 		return load_signing_keys(t, row);
+	case ROWS_changes:
+		return load_change(t, row);
 	case ROWS_nodes:
 		rc = load_node(t, row);
 		if (rc == RC_OK && NUMBER(nodes, creator) != 0)
@@ -368,7 +394,8 @@ tree_load_done(struct tree *t, char *why, size_t why_size)
 	enum rc rc;
 
 	if (!t->loading.meta && t->counts.nodes == 0 && t->sessions.n == 0 && t->members.n == 0 &&
-	    t->principals.n == 0 && t->signing.since == 0 && t->loading.rows.n == 0)
+	    t->principals.n == 0 && t->signing.since == 0 && t->loading.rows.n == 0 &&
+	    RB_EMPTY(&t->history.by_number))
 		return RC_OK;
 	if (!t->loading.meta)
 		return corrupt(why, why_size, "the row of meta is missing");

@@ -338,11 +338,17 @@ void
 delete_node(struct execution *x, struct node *n)
 {
 	do {
+		struct buffer path = BUFFER(2 * LIMIT_PATH);
 		struct node *parent = n->parent;
+		struct tree_note *note;
 
 		x->ended += 1 + (n->lock == NULL ? 0 : n->lock->holders_n);
 		apply_note(x, TREE_LOCK_GONE, n->number);
-		apply_note_node(x, TREE_NODE_DELETED, n);
+		must(tree_path(x->tree, n->number, &path));
+		note = apply_note_node(x, TREE_NODE_DELETED, n);
+		note->path = bytes_copy(buffer_view(&path));
+		note->acl_read = bytes_copy(n->acl[ACL_READ]);
+		buffer_free(&path);
 		node_detach(x->tree, n);
 		if (x->journal != NULL)
 			journal_deleted(x->journal, n);

@@ -27,8 +27,13 @@ apply_note_node(struct execution *x, enum tree_note_kind kind, const struct node
 void
 outcome_cut_notes(struct tree_outcome *out, size_t n)
 {
-	while (out->notes_n > n)
-		free((void *)out->notes[--out->notes_n].name.data);
+	while (out->notes_n > n) {
+		const struct tree_note *note = &out->notes[--out->notes_n];
+
+		free((void *)note->name.data);
+		free((void *)note->path.data);
+		free((void *)note->acl_read.data);
+	}
 }
 
 void

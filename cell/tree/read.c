@@ -184,6 +184,10 @@ read_one(const struct reading *g, const struct op *op, struct result *r, struct 
 		return read_lookup(g, &op->lookup, r);
 	if (op->code == OP_get_usage)
 		return quota_usage(t, op->get_usage.node, &r->usage);
+	if (op->code == OP_get_changes) {
+		change_history_read(t, &g->who, op->get_changes.since, &r->changes, scratch);
+		return RC_OK;
+	}
 	if (wire_op(op->code)->class != OP_CLASS_READ || op->code == OP_check_sequencer)
 		return RC_INVAL;
 	if (op->code == OP_get_queue && op->get_queue.next) {

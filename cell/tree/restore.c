@@ -59,6 +59,7 @@ apply_restore(struct execution *x, const struct op_restore *o)
 			session_end(x, s, SESSION_EXPIRED);
 		else
 			session_finish(x, s);
+	change_history_clear(t);
 	member_table_clear(t);
 	signing_clear(t);
 	return RC_OK;

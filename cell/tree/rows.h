@@ -20,7 +20,8 @@
 	C(i, epoch_node, t->epochs.first_number, SET)                                         \
 	C(i, last_fence, t->locks.last_fence, SET) C(i, digest, t->position.digest, SET)      \
 	C(i, bytes, t->counts.bytes, BY) C(i, members_version, t->members.version, SET)        \
-	C(i, slice, t->slices.behind, SET)
+	C(i, slice, t->slices.behind, SET) C(i, compacted, t->history.compacted, SET)         \
+	C(i, last_change, t->history.last, SET)
 #define ROWS_nodes(C)                                                                         \
 	C(i, node, n->number, SET) C(i, parent, n->parent_number, SET)                        \
 	C(t, name, n->name, SET) C(i, kind, n->kind, SET) C(i, ephemeral, n->ephemeral, SET)  \
@@ -77,11 +78,17 @@
 	C(i, id, of->key[0], BY) C(i, since, t->signing.since, BY)                            \
 	C(b, newest, newest, BY) C(b, former, former, BY)
 
+#define ROWS_changes(C) /* the history; `path` and `acl_read` of a deleted node */            \
+	C(i, number, c->number, SET) C(i, log_index, c->index, SET)                           \
+	C(i, stamp_ns, c->stamp_ns, SET) C(i, kind, c->kind, SET) C(i, node, c->node, SET)    \
+	C(i, generation, c->generation, SET) C(t, path, c->path, SET)                         \
+	C(t, acl_read, c->acl_read, SET)
+
 /* T(name, key columns) */
 #define ROWS_TABLES(T)                                                                        \
 	T(meta, 1) T(nodes, 1) T(openers, 2) T(locks, 1) T(holders, 3) T(sessions, 1)             \
 	T(results, 2) T(members, 1) T(settings, 1) T(principals, 1)              \
-	T(signing_keys, 1)
+	T(signing_keys, 1) T(changes, 1)
 /* clang-format on */
 
 enum row_table {
@@ -104,6 +111,7 @@ enum row_table {
 #define ROW_COLUMN_settings(kind, name, ...) COL_settings_##name,
 #define ROW_COLUMN_principals(kind, name, ...) COL_principals_##name,
 #define ROW_COLUMN_signing_keys(kind, name, ...) COL_signing_keys_##name,
+#define ROW_COLUMN_changes(kind, name, ...) COL_changes_##name,
 ROWS_TABLES(ROW_TABLE_COLUMNS)
 #undef ROW_TABLE_COLUMNS
 

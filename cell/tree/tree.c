@@ -27,6 +27,7 @@ tree_free(struct tree *t)
 	session_table_free(t);
 	member_table_free(t);
 	principal_table_free(t);
+	change_history_free(t);
 	dirty_rows_forget(t);
 	free(t->commands.list);
 	buffer_free(&t->done);

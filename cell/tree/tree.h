@@ -67,7 +67,7 @@ enum tree_note_kind {
 	TREE_LOCK_TAKEN,        /* node, session, lock_generation: by a new acquisition */
 	TREE_NODE_CHANGED,      /* node, parent, name; generation: of new contents, else 0 */
 	TREE_NODE_CREATED,      /* node, parent, name */
-	TREE_NODE_DELETED,      /* node, parent, name */
+	TREE_NODE_DELETED,      /* node, parent, name; path, acl_read: what it had */
 	TREE_MEMBERS_CHANGED,   /* index: the new list's version */
 	TREE_DIGEST_CHECKED,    /* index, digest: as a quorum has computed it there */
 	TREE_SETTING_CHANGED,   /* setting; index: of its lowering, 0: it is not lowered */
@@ -78,7 +78,7 @@ struct tree_note {
 	enum tree_note_kind kind;
 	uint64_t node, parent, session, owner, acquisition, lock_generation, fence, index, epoch;
 	uint64_t digest, generation, principal;
-	struct bytes name; /* owned by the outcome */
+	struct bytes name, path, acl_read; /* owned by the outcome */
 	int64_t seconds;
 	uint8_t setting;
 	enum session_end cause;
@@ -481,6 +481,12 @@ bool tree_has_node(const struct tree *t, uint64_t node);
 uint64_t tree_content_generation(const struct tree *t, uint64_t node);
 /* Appends the path of a node ("/a/b") to `path`; false if the node does not exist. */
 bool tree_path(const struct tree *t, uint64_t node, struct buffer *path);
+
+/* Changes of entries up to this index may be missing in the history. */
+uint64_t tree_compacted(const struct tree *t);
+/* The first change of the history with a greater number than *number, which becomes its number;
+ * without the path. False when there is none. For tests: others read what a subject may see. */
+bool tree_change_after(const struct tree *t, uint64_t *number, struct past_change *c);
 
 /* The first invariant that the tree violates, as a static text; NULL: none. It walks the whole
  * tree: for tests, the simulator, and after loading. */

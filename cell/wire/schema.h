@@ -92,6 +92,11 @@ enum { WIRE_MINOR = 0 };
 #define WIRE_watch_event(F) F(u64, node, 0) F(u8, kind, 0) F(u64, generation, 0)             \
 	F(i64, time_ns, 0) F(text, name, LIMIT_PATH) /* wall clock, for people; of a child */
 
+/* A change (enum change_kind) by the entry; generation: of new contents or the lock, else 0. */
+#define WIRE_past_change(F)                                                                   \
+	F(u64, index, 0) F(i64, time_ns, 0) /* the entry's stamp */ F(u8, kind, 0)            \
+	F(u64, node, 0) F(u64, generation, 0) F(text, path, LIMIT_PATH)
+
 /* A command in the log: its session, its time, the operation, and the nodes that it may change. */
 #define WIRE_command(F)                                                                       \
 	F(i64, stamp_ns, 0) /* the master's wall clock when it proposed: apply reads no clock */  \
@@ -214,7 +219,7 @@ enum { WIRE_MINOR = 0 };
 	E(peer_link, MEMBERS) E(session_row, SESSIONS) E(lock_row, FRAME) E(node_key, KEYS)       \
 	E(setting_value, SETTINGS) E(setting_row, SETTINGS) E(principal_row, PRINCIPALS)          \
 	E(acl_file, FRAME) E(limit_row, LIMITS) E(watch, WATCHES) E(watch_state, WATCHES)         \
-	E(watch_event, EVENTS)
+	E(watch_event, EVENTS) E(past_change, FRAME)
 #define WIRE_PARTS(S) S(attr) S(ticket) S(guard) S(acquire) S(ballot)
 
 /* ---- operations: the requests of a session ---- */
@@ -240,6 +245,7 @@ enum { WIRE_MINOR = 0 };
 	F(u64, node, 0)                                                                           \
 	F(u8, next, 0) /* 1: of the first node above `node` that has such; 0: of `node` itself */
 #define WIRE_op_check_sequencer(F) F(text, sequencer, LIMIT_SEQUENCER)
+#define WIRE_op_get_changes(F) F(u64, since, 0) /* of the entries above this log index */
 
 /* Commands, chosen through the log and decided when they are applied. */
 #define WIRE_op_create(F)                                                                     \
@@ -349,6 +355,7 @@ enum { WIRE_MINOR = 0 };
 	M(7, get_usage, READ, READ, usage, node)                                              \
 	M(8, get_queue, READ, READ, queue, node)                                              \
 	M(9, check_sequencer, READ, READ, checked, none)                                      \
+	M(10, get_changes, READ, READ, changes, none)                                         \
 	M(32, create, COMMAND, COMMAND, created, parent)                                      \
 	M(33, set_contents, COMMAND, COMMAND, attr, node)                                     \
 	M(34, append, COMMAND, COMMAND, attr, node)                                           \
@@ -458,10 +465,14 @@ enum { WIRE_MINOR = 0 };
 	F(u64, node, 0) F(u8, right, 0) F(text, acl, LIMIT_NAME)                                  \
 	F(list, done, step_done)
 
+#define WIRE_result_changes(F) /* whole entries, up to this index; `more` follow behind */   \
+	F(u64, compacted, 0) /* changes of entries up to here may be missing; 0: none is */      \
+	F(u64, upto, 0) F(u8, more, 0) F(list, changes, past_change)
+
 #define WIRE_RESULTS(R)                                                                       \
 	R(none) R(attr) R(created) R(contents) R(listing) R(lock) R(sequencer) R(usage)           \
 	R(renamed) R(deleted) R(acquired) R(session) R(queue) R(checked) R(refused) \
-	R(transaction) R(numbered)
+	R(transaction) R(numbered) R(changes)
 
 /* ---- the payload of one log entry: commands applied together, or none of them ---- */
 

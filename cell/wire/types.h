@@ -69,6 +69,15 @@ enum step_kind {
 	STEP_ELSE = 5, /* before the operations that are done if a condition does not hold */
 };
 enum transaction_part { PART_NONE = 0, PART_FIRST = 1, PART_ELSE = 2 };
+/* The changes of a node. */
+enum change_kind {
+	CHANGE_NONE = 0,
+	CHANGE_CREATED = 1,
+	CHANGE_CONTENTS = 2,
+	CHANGE_ATTRIBUTES = 3,
+	CHANGE_DELETED = 4,
+	CHANGE_LOCK = 5, /* it was acquired */
+};
 enum session_end { SESSION_CLOSED = 1, SESSION_EXPIRED = 2, SESSION_DESTROYED = 3 };
 
 /* The events that a session may be told of (Chubby, section 2.5). Those of a node are made by the

@@ -33,6 +33,9 @@ enum {
 	KEY_MAX = 2 * (LIMIT_PATH + LIMIT_CELL_NAME) + 64
 };
 
+#define NOT_SINCE UINT64_MAX
+#define AFTER_PATH "\", \"time\"" /* in a line */
+
 /* A mount with a path that is watched. */
 struct stream {
 	char mountpoint[PATH_MAX];
@@ -48,7 +51,7 @@ struct target {
 	struct stream *stream;
 	int fd; /* of the nearest directory above it, while it is not there */
 	bool there;
-	char key[KEY_MAX]; /* of lines about it, while it is there */
+	char key[KEY_MAX]; /* of lines about it */
 };
 
 struct watch {
@@ -58,6 +61,7 @@ struct watch {
 	size_t targets_n;
 	uint64_t count; /* events to be printed; 0: without an end */
 	bool trees;     /* with all that is below the paths */
+	uint64_t since; /* the changes above this index of the log; NOT_SINCE: events */
 };
 
 /* Instead of printing. The command is run, or the signal sent, when the paths have changed and then
@@ -73,7 +77,7 @@ struct reaction {
 	int ended;     /* its pidfd */
 };
 
-static struct watch watched;
+static struct watch watched = {.since = NOT_SINCE};
 static struct reaction reaction = {.ended = -1};
 static uint64_t state_sum; /* see state_of_paths */
 
@@ -120,7 +124,7 @@ make_key(char key[KEY_MAX], const char *cell, const char *path)
 			key[n++] = '\\';
 		key[n++] = *path;
 	}
-	snprintf(key + n, KEY_MAX - n, "\", \"time\"");
+	snprintf(key + n, KEY_MAX - n, AFTER_PATH);
 }
 
 /* The stream of the mount that contains `canonical`; NULL after an error message. */
@@ -168,8 +172,7 @@ target_open(struct watch *w, struct target *t)
 		return -1;
 	snprintf(path, sizeof path, "%s%s", info.whole ? "" : info.root,
 	         canonical + strlen(info.path));
-	if (t->there)
-		make_key(t->key, t->stream->cell, path);
+	make_key(t->key, t->stream->cell, path);
 	return t->there && w->trees && lsfs_watch_tree(fd) < 0 ? errno : 0;
 }
 
@@ -416,7 +419,73 @@ watch_events(struct watch *w)
 	}
 }
 
+/* ---- changes ---- */
+
+/* True if the line is about one of the paths, or about what is in a directory or tree. */
+static bool
+is_about(const struct watch *w, const char *line)
+{
+	const char *path = strstr(line, "\"path\": \"");
+
+	for (size_t i = 0; path != NULL && i < w->targets_n; i++) {
+		const size_t n = strlen(w->targets[i].key) - strlen(AFTER_PATH);
+
+		if (strncmp(path, w->targets[i].key, n) != 0)
+			continue;
+		if (path[n] == '"' ||
+		    (path[n] == '/' && (w->trees || strchr(path + n + 1, '/') == NULL)))
+			return true;
+	}
+	return is_event(line, "compacted");
+}
+
+/* Reads the changes from an index on; when a read has failed, from the last index again, but for
+ * the lines of it that are known. */
+static int
+watch_changes(struct watch *w)
+{
+	uint64_t index = w->since, known = 0, from, skip, at;
+	char *line = NULL, *number;
+	size_t room = 0, lines;
+	int rc = CTL_FAILED, fd;
+	bool done = false, compacted;
+	ssize_t n;
+	FILE *f;
+
+	do {
+		fd = mounted_path_changes(w->streams[0].mountpoint, index - (known > 0));
+		f = fd < 0 ? NULL : fdopen(fd, "r");
+		from = index;
+		skip = known;
+		for (lines = 0; f != NULL && !done && (n = getline(&line, &room, f)) > 0; lines++) {
+			line[n - 1] = '\0';
+			number = strstr(line, "\"index\": ");
+			at = number == NULL ? index : strtoull(number + 9, NULL, 10);
+			compacted = is_event(line, "compacted");
+			if (skip > 0 && at == from && !compacted) {
+				skip--;
+				continue;
+			}
+			known = compacted ? 0 : at == index ? known + 1 : 1;
+			index = at;
+			done = is_about(w, line) && print(w, line, &rc);
+		}
+		if (f != NULL && !done && lines == 0)
+			failed(w->streams[0].mountpoint, errno);
+		if (f != NULL)
+			fclose(f);
+	} while (f != NULL && !done && lines > 0);
+	free(line);
+	return rc;
+}
+
 /* ---- the command ---- */
+
+static bool
+take_index(void *to, const char *text)
+{
+	return strcmp(text, "0") == 0 ? (*(uint64_t *)to = 0, true) : ctl_take_count(to, text);
+}
 
 /* "HUP", or "SIGHUP" */
 static bool
@@ -444,6 +513,8 @@ run(const struct ctl *ctl, int argc, char **argv)
 	if (reacts() ? w->count > 0 : reaction.settle_s > 0)
 		return ctl_usage(reacts() ? "--count" : "--settle",
 		                 reacts() ? "only for printing" : "only with --run or --signal");
+	if (w->since != NOT_SINCE && reacts())
+		return ctl_usage("--since", "only for printing");
 	reaction.due = reacts() ? clock_now() : MONO_NEVER;
 	w->targets = memory_zero((size_t)argc, sizeof *w->targets);
 	while (error == 0 && w->targets_n < (size_t)argc) {
@@ -452,8 +523,10 @@ run(const struct ctl *ctl, int argc, char **argv)
 	}
 	if (error > 0)
 		failed(argv[w->targets_n - 1], error);
-	if (error == 0)
-		rc = watch_events(w);
+	if (error == 0 && w->since != NOT_SINCE && w->streams_n > 1)
+		log_error("--since: the paths are of more than one mount");
+	else if (error == 0)
+		rc = w->since != NOT_SINCE ? watch_changes(w) : watch_events(w);
 	end_run();
 	free(w->targets);
 	return rc;
@@ -462,6 +535,7 @@ run(const struct ctl *ctl, int argc, char **argv)
 static const struct ctl_option options[] = {
     {"count", 'n', "COUNT", &watched.count, ctl_take_count, .wrong = "not a number of events"},
     {"recursive", 'r', .to = &watched.trees},
+    {"since", 0, "INDEX", &watched.since, take_index, .wrong = "not an index of the log"},
     {"run", .value = "COMMAND", .to = &reaction.command},
     {"settle", 0, "SECONDS", &reaction.settle_s, ctl_take_span, .wrong = "not a span of time"},
     {"signal", 0, "NAME", &reaction.signal, take_signal, .wrong = "no such signal"},

@@ -42,7 +42,8 @@ static bool
 may_wait(const struct mount_event *e)
 {
 	return ((e->kind == MOUNT_FLOCK || e->kind == MOUNT_SETLK) && e->wait) ||
-	       (e->kind == MOUNT_READ && e->ino == MOUNT_INO_EVENTS);
+	       (e->kind == MOUNT_READ &&
+	        (e->ino == MOUNT_INO_EVENTS || e->ino == MOUNT_INO_CHANGES));
 }
 
 void

@@ -253,9 +253,10 @@ waits_for_lock(const struct call *c)
 
 /* An event may never come. */
 static bool
-waits_for_event(const struct call *c)
+waits_for_event(const struct mount *m, const struct call *c)
 {
-	return c->handle && c->handle->stream && c->queue == &c->handle->stream->readers;
+	return c->queue == &m->changes.readers ||
+	       (c->handle && c->handle->stream && c->queue == &c->handle->stream->readers);
 }
 
 bool
@@ -306,7 +307,8 @@ call_interrupt(struct mount *m, uint64_t number, enum mount_fate fate)
 		return;
 	if (fate == FATE_KILLED)
 		MOUNT_TRACE(m, "call %llu: its process was killed", (unsigned long long)number);
-	if (fate == FATE_KILLED || !call_cell_answers(m) || waits_for_lock(c) || waits_for_event(c))
+	if (fate == FATE_KILLED || !call_cell_answers(m) || waits_for_lock(c) ||
+	    waits_for_event(m, c))
 		call_give_up(m, c);
 	else if (!c->interrupted) {
 		call_be_patient(m, c);

@@ -295,6 +295,7 @@ event_watch_told(struct mount *m, const struct mount_event *e)
 	pend_of(m, e->watched);
 	if (!TAILQ_EMPTY(&m->streams))
 		stream(m, e->watched, e->wall_ns);
+	change_file_ask(m);
 }
 
 /* ---- poll ---- */

@@ -67,19 +67,25 @@ put_time(struct buffer *to, int64_t ns)
 	              (long long)(of_day / 60 % 60), (long long)(of_day % 60), (long long)fraction);
 }
 
+/* Up to the time, after which there may be more. */
+static void
+begin_line(struct buffer *to, const char *name, const char *cell, struct bytes path, int64_t ns)
+{
+	buffer_printf(to, "{\"event\": \"%s\", \"path\": \"/ls/%s", name, cell);
+	if (path.len > 1) /* else of the cell, or its root */
+		put_quoted(to, path);
+	buffer_printf(to, "\", \"time\": \"");
+	put_time(to, ns);
+	buffer_printf(to, "\"");
+}
+
 void
 event_text(struct buffer *to, const char *cell, const struct client_watched *w, int64_t wall_ns)
 {
-	const bool whole = w->path.len <= 1; /* the cell, or its root */
 	const unsigned kind = w->kind;
 	const char *name = kind < NAMES && names[kind] ? names[kind] : "unknown";
 
-	buffer_printf(to, "{\"event\": \"%s\", \"path\": \"/ls/%s", name, cell);
-	if (!whole)
-		put_quoted(to, w->path);
-	buffer_printf(to, "\", \"time\": \"");
-	put_time(to, w->time_ns != 0 ? w->time_ns : wall_ns);
-	buffer_printf(to, "\"");
+	begin_line(to, name, cell, w->path, w->time_ns != 0 ? w->time_ns : wall_ns);
 	if (w->name.len > 0) {
 		buffer_printf(to, ", \"child\": \"");
 		put_quoted(to, w->name);
@@ -91,4 +97,34 @@ event_text(struct buffer *to, const char *cell, const struct client_watched *w, 
 		                                             : "content_generation",
 		              (unsigned long long)w->generation);
 	buffer_printf(to, "}\n");
+}
+
+void
+event_text_change(struct buffer *to, const char *cell, const struct past_change *c)
+{
+	static const char *const kinds[] = {
+	    [CHANGE_NONE] = "unknown",
+	    [CHANGE_CREATED] = "created",
+	    [CHANGE_CONTENTS] = "contents_modified",
+	    [CHANGE_ATTRIBUTES] = "attributes_modified",
+	    [CHANGE_DELETED] = "deleted",
+	    [CHANGE_LOCK] = "lock_acquired",
+	};
+
+	begin_line(to, kinds[c->kind <= CHANGE_LOCK ? c->kind : CHANGE_NONE], cell, c->path,
+	           c->time_ns);
+	buffer_printf(to, ", \"index\": %" PRIu64, c->index);
+	if (c->generation != 0)
+		buffer_printf(to, ", \"%s\": %" PRIu64,
+		              c->kind == CHANGE_LOCK ? "lock_generation" : "content_generation",
+		              c->generation);
+	buffer_printf(to, "}\n");
+}
+
+void
+event_text_compacted(struct buffer *to, const char *cell, uint64_t index)
+{
+	buffer_printf(to,
+	              "{\"event\": \"compacted\", \"path\": \"/ls/%s\", \"index\": %" PRIu64 "}\n",
+	              cell, index);
 }

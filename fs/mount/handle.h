@@ -50,7 +50,9 @@ struct handle {
 	struct buffer edited;    /* EDIT_APPEND: the bytes appended; EDIT_WHOLE: the contents;
 	                          * of a virtual file: its text */
 	struct buffer sequencer; /* written into .cell/check */
-	int64_t answer_at;       /* the offset at which the answer to it begins */
+	int64_t answer_at;       /* the offset at which the answer to it begins; of .cell/changes:
+	                          * at which a read goes on, */
+	uint64_t since;          /* with the changes above this index, after those in `edited` */
 	int refused;             /* the error of a write that it lacks: it must not be committed */
 	bool truncation;         /* the edit is only the truncation of an open */
 	bool unconditional;      /* the next commit is the first after O_TRUNC, unguarded */

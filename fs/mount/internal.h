@@ -103,6 +103,18 @@ bool event_stream_readable(const struct handle *h);
 /* Appends the event to all streams; `wall_ns`: now, by the time of day. */
 void event_stream_told(struct mount *m, const struct client_watched *w, int64_t wall_ns);
 
+/* The file .cell/changes. */
+
+struct change_readers {
+	struct call_list readers; /* at the end, which wait */
+	mono_t ask_at;            /* whether there is more */
+};
+
+/* READ: the call refers to its handle. Answers it, now or with the next change. */
+void change_file_read(struct mount *m, struct call *c);
+/* There may be more changes for the readers that wait. */
+void change_file_ask(struct mount *m);
+
 /* The file .cell/txn. The call refers to its handle. */
 
 /* WRITE: adds to the transaction. */
@@ -241,6 +253,7 @@ struct mount {
 	struct stale_walks stale;
 	uint64_t stand_ins; /* dead nodes in the place of directories, so far */
 	struct event_streams streams;
+	struct change_readers changes;
 	struct kernel_cache kernel_cache;
 	struct metrics metrics;
 	struct refusals refusals;

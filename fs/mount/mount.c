@@ -238,6 +238,7 @@ mount_new(const struct mount_config *config, const struct client *client)
 	inode_get(m, NODE_ROOT)
 	    ->refs++; /* the kernel keeps its attributes, and never looks it up */
 	TAILQ_INIT(&m->streams);
+	TAILQ_INIT(&m->changes.readers);
 	SLIST_INIT(&m->blocks);
 	return m;
 }
@@ -300,6 +301,8 @@ mount_deadline(const struct mount *m)
 	const struct mount_lock *l = TAILQ_FIRST(&m->locks.kept);
 	mono_t deadline = l ? l->kept_until : MONO_NEVER;
 
+	if (!TAILQ_EMPTY(&m->changes.readers))
+		deadline = mono_min(deadline, m->changes.ask_at);
 	if (RB_EMPTY(&own->calls.interrupted))
 		return deadline;
 	return mono_min(deadline, RB_MIN(call_patience, &own->calls.interrupted)->patient_until);
@@ -403,6 +406,8 @@ mount_step(struct mount *m, const struct mount_event *event, struct mount_update
 	if (!RB_EMPTY(&m->calls.interrupted))
 		call_timeout(m);
 	dispatch(m, event);
+	if (!TAILQ_EMPTY(&m->changes.readers) && mono_reached(m->now, m->changes.ask_at))
+		change_file_ask(m);
 	if (!TAILQ_EMPTY(&m->handles.ready))
 		handle_run_ready(m);
 	update->deadline = mount_deadline(m);

@@ -64,6 +64,7 @@ struct mount *mount_load(const struct mount_config *config, const struct client 
 #define MOUNT_INO_EVENTS (MOUNT_INO_VIRTUAL | 5)
 #define MOUNT_INO_METRICS (MOUNT_INO_VIRTUAL | 6)
 #define MOUNT_INO_TXN (MOUNT_INO_VIRTUAL | 7)
+#define MOUNT_INO_CHANGES (MOUNT_INO_VIRTUAL | 8)
 /* And except for dead nodes that stand in for directories: the cell gives no such numbers. */
 #define MOUNT_INO_STAND_IN (1ull << 62)
 

@@ -18,8 +18,10 @@ struct versions_imaged {
 
 /* Its acquire is in the queue at the cell, or it waits behind one that is. */
 static bool
-waits(const struct call *c)
+waits(const struct mount *m, const struct call *c)
 {
+	if (c->queue == &m->changes.readers)
+		return true;
 	if (c->handle != NULL && c->handle->stream != NULL &&
 	    c->queue == &c->handle->stream->readers)
 		return true;
@@ -33,7 +35,7 @@ mount_is_still(const struct mount *m)
 	const struct call *c;
 
 	TAILQ_FOREACH(c, &m->calls.all, of_mount)
-		if (c->answered || c->token != 0 || !waits(c))
+		if (c->answered || c->token != 0 || !waits(m, c))
 			return false;
 	return true;
 }
@@ -239,6 +241,7 @@ image_handle(struct mount *m, struct image *i, struct versions_imaged *versions,
 	image_buffer(i, &h->edited);
 	image_buffer(i, &h->sequencer);
 	IMAGE(i, h->answer_at);
+	IMAGE(i, h->since);
 	IMAGE(i, h->refused);
 	IMAGE(i, h->truncation);
 	IMAGE(i, h->unconditional);

@@ -1,5 +1,5 @@
-/* The virtual directory /.cell. Only reads of `locks` and `check`, and commits of `txn`, wait for
- * the cell, and reads of `events` for events. */
+/* The virtual directory /.cell. Only reads of `changes`, `locks` and `check`, and commits of `txn`,
+ * wait for the cell, and reads of `changes` and `events` for what happens next. */
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -12,9 +12,10 @@ static const struct {
 	uint64_t ino;
 	mode_t mode;
 } files[] = {
-    {"check", MOUNT_INO_CHECK, S_IFREG | 0666},   {"events", MOUNT_INO_EVENTS, S_IFREG | 0444},
-    {"locks", MOUNT_INO_LOCKS, S_IFREG | 0444},   {"metrics", MOUNT_INO_METRICS, S_IFREG | 0444},
-    {"status", MOUNT_INO_STATUS, S_IFREG | 0444}, {"txn", MOUNT_INO_TXN, S_IFREG | 0666},
+    {"changes", MOUNT_INO_CHANGES, S_IFREG | 0444}, {"check", MOUNT_INO_CHECK, S_IFREG | 0666},
+    {"events", MOUNT_INO_EVENTS, S_IFREG | 0444},   {"locks", MOUNT_INO_LOCKS, S_IFREG | 0444},
+    {"metrics", MOUNT_INO_METRICS, S_IFREG | 0444}, {"status", MOUNT_INO_STATUS, S_IFREG | 0444},
+    {"txn", MOUNT_INO_TXN, S_IFREG | 0666},
 };
 
 enum { FILES = sizeof files / sizeof files[0] };
@@ -395,6 +396,8 @@ virtual_read(struct mount *m, struct call *c)
 		handle_enter(m, c, check_entered);
 	else if (c->event.ino == MOUNT_INO_TXN)
 		transaction_commit(m, c);
+	else if (c->event.ino == MOUNT_INO_CHANGES)
+		change_file_read(m, c);
 	else if (c->event.ino == MOUNT_INO_LOCKS)
 		handle_enter(m, c, locks_entered);
 	else if (c->handle->stream)

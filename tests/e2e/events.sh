@@ -311,6 +311,113 @@ case_a_fail_over_is_told() {
 	exec 8<&-
 }
 
+# since INDEX ARGUMENT...: what lsctl prints of the changes above the index, as "EVENT PATH", until
+# the last line is one of the path `end`.
+since() {
+	local from=$1 rc=0
+	shift
+	echo over > "$d/end"
+	"$LSCTL" watch --since "$from" "$@" "$d/end" > "$work/changes" 2> "$work/err" &
+	watcher=$!
+	wait_until "the end is told" grep -q '/end"' "$work/changes"
+	kill $watcher
+	wait $watcher || rc=$?
+	is $rc 143
+	rm "$d/end"
+	sed -E 's|^\{"event": "([a-z_]*)", "path": "/ls/dc1([^"]*)".*|\1 \2|; /end$/d' \
+		"$work/changes"
+}
+last_index() { sed -nE 's/.*"index": ([0-9]+).*/\1/p' "$work/changes" | tail -n 1; }
+
+case_changes_can_be_read_again() {
+	local old from name=/${d##*/}
+	since 0 "$d" > "$work/told"
+	from=$(last_index)
+	mkdir "$d/dir"
+	echo 1 > "$d/f"
+	(exec 9< "$d/f" && flock 9)
+	old=$(master)
+	kill_replica "$old"
+	echo 2 > "$m2$name/f"
+	echo 1 > "$m2$name/dir/deep"
+	mv "$m2$name/f" "$m2$name/g"
+	start_replica "$old"
+	touch -d @1 "$d/g"
+	rm -r "$d/dir"
+	# A file is created empty, and then has contents.
+	cat > "$work/want" <<-W
+		created $name/dir
+		created $name/f
+		contents_modified $name/f
+		lock_acquired $name/f
+		contents_modified $name/f
+		created $name/g
+		contents_modified $name/g
+		deleted $name/f
+		attributes_modified $name/g
+		deleted $name/dir
+	W
+	since "$from" "$d" | grep -v "$name/end" > "$work/told"
+	is "$(cat "$work/told")" "$(cat "$work/want")"
+	is "$(cat "$work/err")" ""
+	since "$from" -r "$d" > "$work/told"
+	grep -qx "created $name/dir/deep" "$work/told"
+	grep -qx "deleted $name/dir/deep" "$work/told"
+	since "$from" "$d/f" > "$work/told"
+	is "$(cat "$work/told")" "$(grep '/f$' "$work/want")"
+	# From the middle on.
+	since "$(last_index)" "$d" > "$work/told"
+	is "$(cat "$work/told")" ""
+}
+
+case_changes_that_are_not_kept() {
+	since 0 "$d" > "$work/told"
+	cell_ctl cell set history_bytes=1 > "$work/out"
+	echo 1 > "$d/f"
+	echo 2 > "$d/f"
+	since 1 "$d" > "$work/told"
+	head -n 1 "$work/changes" |
+		grep -qxE '\{"event": "compacted", "path": "/ls/dc1", "index": [0-9]+\}'
+	cell_ctl cell set history_bytes=64M > "$work/out"
+	exits 2 "$LSCTL" watch --since x "$d" 2> /dev/null
+	exits 2 "$LSCTL" watch --since 1 --run true "$d" 2> /dev/null
+}
+
+# A read waits for the next change, and ends with a signal; one that must not wait does not.
+case_the_changes_wait() {
+	python3 - "$m" "$d" <<-'P'
+		import json, os, signal, sys, time
+		m, d = sys.argv[1:]
+		fd = os.open(m + "/.cell/changes", os.O_RDONLY | os.O_NONBLOCK)
+		lines = b""
+		while True:
+		    try:
+		        lines += os.read(fd, 1000)
+		    except BlockingIOError:
+		        break
+		index = json.loads(lines.splitlines()[-1])["index"]
+		os.close(fd)
+		fd = os.open(m + "/.cell/changes", os.O_RDONLY)
+		os.lseek(fd, index, os.SEEK_SET)
+		if os.fork() == 0:
+		    time.sleep(0.5)
+		    open(d + "/new", "w").close()
+		    os._exit(0)
+		change = json.loads(os.read(fd, 65536))
+		assert change["event"] == "created" and change["path"].endswith("/new"), change
+		assert change["index"] > index
+		def handler(*_):
+		    raise InterruptedError
+		signal.signal(signal.SIGALRM, handler)
+		signal.setitimer(signal.ITIMER_REAL, 0.3)
+		try:
+		    os.read(fd, 65536)
+		    sys.exit("a read has not waited")
+		except InterruptedError:
+		    pass
+	P
+}
+
 case_jeopardy_and_safe() {
 	local i
 	leases 1s 2s

@@ -40,6 +40,8 @@ host_inspect(struct sim *s, struct host *n)
 		host_remember(s, &model->slices, &model->slices_room, tree_applied(t),
 		              tree_slice_digest(t) | 1, n, "what is stored as");
 	model_check_locks(s, t);
+	if (s->script == NULL || !s->script->bare)
+		model_check_past(s, n, t);
 }
 
 static void

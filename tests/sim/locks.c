@@ -168,6 +168,7 @@ new_fence(struct sim *s, uint64_t index, struct item *it, struct holder *h)
 	               &(struct happening){.kind = EVENT_LOCK_ACQUIRED,
 	                                   .generation = it->lock_generation,
 	                                   .at = s->now});
+	model_past(&s->model, CHANGE_LOCK, it->node, it->lock_generation);
 }
 
 static struct holder *

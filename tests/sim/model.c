@@ -107,6 +107,7 @@ model_name_changed(struct model *m, uint64_t index, const struct item *it, uint6
 	struct name_change *n;
 
 	model_child_event(m, it, node != 0 ? EVENT_CHILD_ADDED : EVENT_CHILD_REMOVED);
+	model_past(m, node != 0 ? CHANGE_CREATED : CHANGE_DELETED, it->node, 0);
 	footprint_add(&m->changed, it->parent);
 	footprint_add(&m->changed, it->node);
 	ARRAY_ROOM(m->names, m->names_n, m->names_room);
@@ -347,6 +348,7 @@ command(struct sim *s, uint64_t index, const struct command *c)
 	struct op op;
 
 	must(wire_get_op(c->op, &op) == RC_OK);
+	model_past_stamped(&s->model, c->stamp_ns);
 	if (c->number != 0 && r == NULL)
 		sim_fail(s, "index %lu holds a request that nobody made", (unsigned long)index);
 	if (r != NULL && (r->executed != 0 || !model_alive(&s->model, c->session))) {
@@ -429,6 +431,8 @@ model_init(struct sim *s)
 
 	setting_changes_begin(s);
 	m->next = NODE_ROOT;
+	m->past.least_s = settings_value(&s->settings.now, SETTING_history_seconds);
+	m->past.least_bytes = settings_value(&s->settings.now, SETTING_history_bytes);
 	model_add_item(m, 0, 0, bytes_of(""), NODE_DIRECTORY);
 	model_add_item(m, 0, NODE_ROOT, bytes_of("acl"), NODE_DIRECTORY);
 	model_first_acls(m);
@@ -455,6 +459,7 @@ model_free(struct model *m)
 	free(m->items);
 	footprint_free(&m->changed);
 	free(m->names);
+	free(m->past.all);
 	free(m->acl_files);
 	free(m->tree.all);
 	free(m->principals);

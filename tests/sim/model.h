@@ -100,6 +100,12 @@ struct model_session {
 	uint64_t unowned; /* where in the log that was removed; 0: it was not */
 };
 
+struct past { /* a change that an entry has made */
+	uint64_t index, node, generation;
+	enum change_kind kind;
+	int64_t stamp_ns;
+};
+
 struct model {
 	uint64_t applied, epoch, next;
 	int64_t applied_at; /* the last entry */
@@ -136,6 +142,12 @@ struct model {
 	uint64_t settled;      /* the last epoch whose barrier is known to have fallen */
 	int64_t lapsed_before; /* what was waited for then has not come back in its time */
 	uint64_t last_fence;
+	struct {
+		struct past *all;
+		size_t n, room;
+		int64_t newest_ns;             /* the greatest stamp of any command */
+		uint64_t least_s, least_bytes; /* that were ever set for the history */
+	} past;
 	struct happenings tree; /* the first `tree_settled` of them by their paths */
 	size_t tree_settled;
 	size_t ended;             /* pieces of an ending session, in the command that is decided, */
@@ -171,6 +183,17 @@ void model_happened(struct model *m, struct item *it, const struct happening *h)
 /* Something happened to the item, and is an event of its directory. */
 void model_child_event(struct model *m, const struct item *it, enum watch_event_kind kind);
 bool model_has_children(const struct model *m, const struct item *it);
+
+/* ---- model_changes.c ---- */
+
+struct host;
+
+/* The entry that is decided has changed the node; a command has this stamp; a setting is set. */
+void model_past(struct model *m, enum change_kind kind, uint64_t node, uint64_t generation);
+void model_past_stamped(struct model *m, int64_t stamp_ns);
+void model_past_setting(struct model *m, uint8_t code, uint64_t value);
+/* The history of a replica's tree. */
+void model_check_past(struct sim *s, const struct host *n, const struct tree *t);
 
 /* ---- agreed.c ---- */
 

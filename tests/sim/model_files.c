@@ -94,6 +94,7 @@ model_set_contents(struct sim *s, uint64_t index, const struct op_set_contents *
 		changed(&s->model, it, index);
 		renewed(s, it);
 		model_child_event(&s->model, it, EVENT_CHILD_MODIFIED);
+		model_past(&s->model, CHANGE_CONTENTS, it->node, model_latest(it)->generation);
 		model_wrote(it, want);
 	}
 }
@@ -145,6 +146,7 @@ model_purge_name(struct sim *s, uint64_t index, struct bytes principal)
 		                  purged(model_latest(it)->contents, principal));
 		changed(&s->model, it, index);
 		model_child_event(&s->model, it, EVENT_CHILD_MODIFIED);
+		model_past(&s->model, CHANGE_CONTENTS, it->node, model_latest(it)->generation);
 	}
 }
 
@@ -173,6 +175,7 @@ model_append(struct sim *s, uint64_t index, const struct op_append *op, struct o
 	changed(&s->model, it, index);
 	renewed(s, it);
 	model_child_event(&s->model, it, EVENT_CHILD_MODIFIED);
+	model_past(&s->model, CHANGE_CONTENTS, it->node, model_latest(it)->generation);
 	model_wrote(it, want);
 }
 
@@ -317,6 +320,8 @@ model_rename(struct sim *s, uint64_t index, const struct op_rename *op, struct o
 		model_add_version(&s->model, target, index,
 		                  bytes_copy(model_latest(source)->contents));
 		model_child_event(&s->model, target, EVENT_CHILD_MODIFIED);
+		model_past(&s->model, CHANGE_CONTENTS, target->node,
+		           model_latest(target)->generation);
 		for (size_t i = 0; target->ephemeral && i < source->openers_n; i++)
 			model_open(target, source->openers[i]);
 		source->became = source->ephemeral && target->ephemeral ? target->node : 0;
@@ -388,8 +393,10 @@ model_open_or_close(struct sim *s, uint64_t index, uint64_t session, const struc
 			mark(s, it, session);
 		else if (it->ephemeral && it->kind == NODE_FILE)
 			model_open(it, (struct opener){session, it->node});
-		if (op->code == OP_make_ephemeral)
+		if (op->code == OP_make_ephemeral) {
 			model_child_event(&s->model, it, EVENT_CHILD_MODIFIED);
+			model_past(&s->model, CHANGE_ATTRIBUTES, it->node, 0);
+		}
 		model_wrote(it, want);
 	}
 }
@@ -438,6 +445,7 @@ model_set_attribute(struct sim *s, const struct op *op, struct outcome *want)
 	if (op->code != OP_set_mtime || it->kind == NODE_FILE) {
 		attributes_changed(&s->model, it);
 		model_child_event(&s->model, it, EVENT_CHILD_MODIFIED);
+		model_past(&s->model, CHANGE_ATTRIBUTES, it->node, 0);
 	}
 	model_wrote(it, want);
 }

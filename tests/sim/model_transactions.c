@@ -162,14 +162,18 @@ model_transaction_declared(struct sim *s, const struct command *c, const struct 
 
 struct moment {
 	struct item *items; /* copies, which own nothing */
-	size_t items_n, names_n, changed_n, tree_n;
+	size_t items_n, names_n, changed_n, tree_n, past_n;
 };
 
 static struct moment
 keep(const struct model *m)
 {
-	struct moment k = {memory_zero(m->items_n, sizeof *k.items), m->items_n, m->names_n,
-	                   m->changed.n, m->tree.n};
+	struct moment k = {memory_zero(m->items_n, sizeof *k.items),
+	                   m->items_n,
+	                   m->names_n,
+	                   m->changed.n,
+	                   m->tree.n,
+	                   m->past.n};
 
 	for (size_t i = 0; i < m->items_n; i++)
 		k.items[i] = *m->items[i];
@@ -208,6 +212,7 @@ put_back(struct model *m, const struct moment *k)
 	m->names_n = k->names_n;
 	m->changed.n = k->changed_n;
 	m->tree.n = k->tree_n;
+	m->past.n = k->past_n;
 }
 
 static void

@@ -31,6 +31,7 @@ set(struct sim *s, const struct op_set_setting *op)
 	if (settings_wrong(&with, why, sizeof why))
 		return;
 	c->now = with;
+	model_past_setting(&s->model, op->setting, op->value);
 	c->since[op->setting] = s->now;
 	if (op->value < c->least.value[op->setting])
 		c->least.value[op->setting] = op->value;
@@ -76,6 +77,7 @@ setting_changes_draw(struct sim *s)
 	    {SETTING_cache_lease, 1000, 4000},    {SETTING_master_lease, 200, 2000},
 	    {SETTING_master_lease, 200, 2000},    {SETTING_heartbeat, 20, 600},
 	    {SETTING_disk_patience, 1000, 10000}, {SETTING_grace, 1500, 45000},
+	    {SETTING_history_seconds, 1, 120},    {SETTING_history_bytes, 1, 50000},
 	};
 	const uint64_t i = rng_below(&s->rng, sizeof wanted / sizeof wanted[0]);
 	uint64_t above = rng_below(&s->rng, wanted[i].highest - wanted[i].lowest + 1);

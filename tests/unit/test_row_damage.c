@@ -61,7 +61,7 @@ enum {
 static const struct {
 	const char *column, *values;
 } sound[] = {
-    {"meta.applied", "delay delay+1 id id+1 32bit 33bit most -1 -2 applied+1 fence fence+1"},
+    {"meta.applied", "id id+1 32bit 33bit most -1 -2 applied+1 fence fence+1"},
     {"meta.origin_round", "0 2 3 4 delay delay+1 id id+1 32bit 33bit most -1 -2 applied applied+1 "
                           "epoch epoch+1 node node+1 fence fence+1"},
     {"meta.origin_replica",
@@ -77,7 +77,8 @@ static const struct {
     {"meta.members_version",
      "0 1 2 3 4 delay delay+1 id id+1 applied epoch epoch+1 node node+1 fence fence+1"},
     {"meta.slice", "any"},
-    {"nodes.node", "epoch epoch+1 node"},
+    {"meta.compacted", "1 2 3 4 epoch epoch+1"},
+    {"nodes.node", "node"},
     {"nodes.parent", "1 2 epoch epoch+1"},
     {"nodes.name", "short nonce nonce+1 principal principal+1 name"},
     {"nodes.ephemeral", "0 1 epoch"},
@@ -167,6 +168,14 @@ static const struct {
     {"settings.since",
      "1 2 3 4 delay delay+1 id id+1 applied epoch epoch+1 node node+1 fence fence+1"},
 
+    {"changes.log_index",
+     "0 1 2 3 4 delay delay+1 id id+1 applied epoch epoch+1 node node+1 fence fence+1"},
+    {"changes.stamp_ns", "any"},
+    {"changes.kind", "1 2 3 epoch epoch+1"},
+    {"changes.node", "1 2 3 4 epoch epoch+1 node"},
+    {"changes.generation", "any"},
+    {"changes.path", "short nonce nonce+1 principal principal+1 name name+1"},
+    {"changes.acl_read", "short nonce nonce+1 principal principal+1 name"},
 };
 
 static uint32_t found[ROW_TABLES][ROW_COLUMNS_MAX]; /* bits of the values above */

@@ -98,7 +98,7 @@ TEST(test_results_come_back)
 {
 	struct values v = {.rng = rng_seeded(3)};
 
-	for (unsigned kind = RESULT_none; kind <= RESULT_numbered; kind++) {
+	for (unsigned kind = RESULT_none; kind <= RESULT_changes; kind++) {
 		const struct variant *variant = variant_of_result(kind);
 		struct result sent, got;
 
@@ -206,7 +206,7 @@ TEST(test_truncated_ops_results_and_entries_are_refused)
 			assert_int_equal(wire_get_op((struct bytes){b.data, len}, &op),
 			                 RC_BAD_MESSAGE);
 	}
-	for (unsigned kind = RESULT_none; kind <= RESULT_numbered; kind++) {
+	for (unsigned kind = RESULT_none; kind <= RESULT_changes; kind++) {
 		buffer_reset(&b);
 		assert_true(values_result(&v, kind, &r));
 		wire_put_result(&b, &r);
@@ -236,7 +236,7 @@ TEST(test_codes_without_meaning_are_refused)
 		if (wire_op(code) == NULL)
 			assert_int_equal(wire_get_op((struct bytes){byte, 1}, &op), RC_BAD_MESSAGE);
 	}
-	assert_null(variant_of_result(RESULT_numbered + 1));
+	assert_null(variant_of_result(RESULT_changes + 1));
 }
 
 TEST(test_frame_length)

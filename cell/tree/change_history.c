@@ -1,0 +1,242 @@
+/* The changes of the last minutes. They are made of the notes of each entry, so what the master
+ * tells as events and what can be read later is the same. */
+#include <stdlib.h>
+#include "cell/tree/internal.h"
+
+KEYED_GENERATE(changes, change, in_order, number)
+KEYED_TREE(deletions, change, in_deletions, node)
+
+/* CHANGE_BYTES: of memory, about, that a change costs beyond its texts. */
+enum { CHANGE_BYTES = 192, TRIM_MORE = 64 };
+
+static size_t
+cost(const struct change *c)
+{
+	return CHANGE_BYTES + c->path.len + c->acl_read.len;
+}
+
+void
+change_add(struct tree *t, struct change *c)
+{
+	struct change_history *h = &t->history;
+
+	must(RB_INSERT(changes, &h->by_number, c) == NULL);
+	if (c->kind == CHANGE_DELETED)
+		RB_INSERT(deletions, &h->deletions, c);
+	h->last = c->number;
+	h->bytes += cost(c);
+}
+
+struct change *
+change_deletion(const struct tree *t, uint64_t node)
+{
+	return deletions_find(&t->history.deletions, node);
+}
+
+static void
+change_free(struct tree *t, struct change *c)
+{
+	struct change_history *h = &t->history;
+
+	RB_REMOVE(changes, &h->by_number, c);
+	if (c->kind == CHANGE_DELETED)
+		RB_REMOVE(deletions, &h->deletions, c);
+	h->bytes -= cost(c);
+	free((void *)c->path.data);
+	free((void *)c->acl_read.data);
+	free(c);
+}
+
+void
+change_history_free(struct tree *t)
+{
+	struct change *c;
+
+	while ((c = RB_ROOT(&t->history.by_number)) != NULL)
+		change_free(t, c);
+}
+
+static void
+forget_first(struct tree *t, struct change *c)
+{
+	t->history.compacted = c->index;
+	dirty_change_gone(t, c->number);
+	change_free(t, c);
+}
+
+void
+change_history_clear(struct tree *t)
+{
+	struct change *c;
+
+	while ((c = RB_MIN(changes, &t->history.by_number)) != NULL)
+		forget_first(t, c);
+	t->history.compacted = t->position.applied;
+}
+
+static enum change_kind
+kind_of(const struct tree_note *note)
+{
+	switch (note->kind) {
+	case TREE_NODE_CREATED:
+		return CHANGE_CREATED;
+	case TREE_NODE_CHANGED:
+		return note->generation != 0 ? CHANGE_CONTENTS : CHANGE_ATTRIBUTES;
+	case TREE_NODE_DELETED:
+		return CHANGE_DELETED;
+	case TREE_LOCK_TAKEN:
+		return CHANGE_LOCK;
+	default:
+		return CHANGE_NONE;
+	}
+}
+
+/* An entry that adds little takes little away, so that a setting which is lowered costs no long
+ * step. */
+void
+change_history_note(struct execution *x)
+{
+	struct tree *t = x->tree;
+	const uint64_t most_bytes = tree_setting(t, SETTING_history_bytes);
+	const int64_t kept_s = (int64_t)tree_setting(t, SETTING_history_seconds);
+	size_t most = TRIM_MORE;
+	struct change *c;
+
+	for (size_t i = 0; i < x->out->notes_n; i++) {
+		const struct tree_note *note = &x->out->notes[i];
+
+		if (kind_of(note) == CHANGE_NONE)
+			continue;
+		c = memory_zero(1, sizeof *c);
+		*c = (struct change){
+		    .number = t->history.last + 1,
+		    .index = x->index,
+		    .stamp_ns = x->stamp_ns,
+		    .kind = kind_of(note),
+		    .node = note->node,
+		    .generation =
+		        note->kind == TREE_LOCK_TAKEN ? note->lock_generation : note->generation,
+		    .path = bytes_copy(note->path),
+		    .acl_read = bytes_copy(note->acl_read),
+		};
+		change_add(t, c);
+		dirty_change(t, c);
+		most += 2;
+	}
+	while (most-- > 0 && (c = RB_MIN(changes, &t->history.by_number)) != NULL &&
+	       c->index < x->index &&
+	       (t->history.bytes > most_bytes ||
+	        x->stamp_ns / 1000000000 - c->stamp_ns / 1000000000 > kept_s))
+		forget_first(t, c);
+}
+
+/* ---- reading ---- */
+
+/* Appends the change, if the subject may read its node; of a node that is gone, as it could when
+ * that was deleted. */
+static bool
+show(const struct tree *t, const struct subject *who, const struct change *c, struct buffer *list)
+{
+	const struct node *n = node_find(t, c->node);
+	const struct change *gone = n != NULL ? NULL : change_deletion(t, c->node);
+	struct buffer path = BUFFER(2 * LIMIT_PATH);
+	bool may;
+
+	must(n != NULL || gone != NULL);
+	may = n != NULL ? (acl_rights(t, n, who) & RIGHT_READ) != 0
+	                : acl_gives(t, gone->acl_read, who);
+	if (may && n != NULL)
+		must(tree_path(t, n->number, &path));
+	if (may)
+		wire_put_past_change(list, &(struct past_change){
+		                               .index = c->index,
+		                               .time_ns = c->stamp_ns,
+		                               .kind = c->kind,
+		                               .node = c->node,
+		                               .generation = c->generation,
+		                               .path = n != NULL ? buffer_view(&path) : gone->path,
+		                           });
+	buffer_free(&path);
+	return may;
+}
+
+/* A page ends with the last change of an entry. */
+void
+change_history_read(const struct tree *t, const struct subject *who, uint64_t since,
+                    struct result_changes *r, struct buffer *list)
+{
+	const struct change *c = RB_ROOT(&t->history.by_number), *first = NULL;
+	size_t looked_at = 0;
+
+	if (since < t->history.compacted)
+		r->compacted = since = t->history.compacted;
+	r->upto = since;
+	while (c != NULL)
+		if (c->index > since) {
+			first = c;
+			c = RB_LEFT(c, in_order);
+		} else {
+			c = RB_RIGHT(c, in_order);
+		}
+	for (c = first; c != NULL; c = RB_NEXT(changes, NULL, (struct change *)c)) {
+		if (c->index != r->upto &&
+		    (list->len > LIMIT_PAGE || looked_at > LIMIT_LOOKED_AT)) {
+			r->more = 1;
+			break;
+		}
+		r->upto = c->index;
+		looked_at++;
+		r->changes.count += show(t, who, c, list);
+	}
+	must(!list->failed);
+	if (!r->more && r->upto < t->position.applied)
+		r->upto = t->position.applied;
+	r->changes.packed = buffer_view(list);
+}
+
+uint64_t
+tree_compacted(const struct tree *t)
+{
+	return t->history.compacted;
+}
+
+bool
+tree_change_after(const struct tree *t, uint64_t *number, struct past_change *c)
+{
+	const struct change *found = changes_after(&t->history.by_number, *number);
+
+	if (found == NULL)
+		return false;
+	*number = found->number;
+	*c = (struct past_change){.index = found->index,
+	                          .time_ns = found->stamp_ns,
+	                          .kind = found->kind,
+	                          .node = found->node,
+	                          .generation = found->generation};
+	return true;
+}
+
+const char *
+change_history_check(const struct tree *t)
+{
+	const struct change_history *h = &t->history;
+	struct change *c, *before = NULL;
+	uint64_t bytes = 0;
+
+	RB_FOREACH(c, changes, (struct changes *)&h->by_number) {
+		if (before != NULL && (c->number != before->number + 1 || c->index < before->index))
+			return "changes follow each other";
+		if (c->index > t->position.applied || c->index < h->compacted)
+			return "a change was made by an entry that is not compacted";
+		if ((c->path.len > 0) != (c->kind == CHANGE_DELETED))
+			return "a deletion, and nothing else, has a path";
+		if ((node_find(t, c->node) == NULL) != (change_deletion(t, c->node) != NULL))
+			return "a changed node is there, or its deletion is";
+		bytes += cost(c);
+		before = c;
+	}
+	if (before != NULL && before->number != h->last)
+		return "changes are numbered";
+	return bytes != h->bytes || h->compacted > t->position.applied ? "the history is as counted"
+	                                                               : NULL;
+}
