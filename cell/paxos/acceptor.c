@@ -157,6 +157,38 @@ refuse(struct px *px, uint8_t to, struct ballot ballot, const char *why, struct 
 	px_send(px, to, 0, &(struct message){.code = MSG_refused, .refused = {.ballot = because}});
 }
 
+/* False when this replica has no vote, or must not use it yet. */
+static bool
+may_answer(const struct px *px, uint8_t from, struct ballot ballot)
+{
+	if (ballot.replica == from && px_may_promise(px) &&
+	    !mono_before(px->now, px->lease.silent_until))
+		return true;
+	PX_TRACE(px, "gives replica %u no answer to " BALLOT ": %s", from, BALLOT_OF(ballot),
+	         ballot.replica != from ? "the ballot is another replica's"
+	         : !px_may_promise(px)  ? "its log is damaged"
+	                                : "a lease of before its start may be valid");
+	return false;
+}
+
+/* Answers as it would answer a Prepare of a ballot that is high enough, and promises nothing. */
+void
+px_on_pre_vote(struct px *px, uint8_t from, const struct msg_pre_vote *m)
+{
+	struct ballot because;
+	const char *why;
+
+	if (!may_answer(px, from, m->ballot))
+		return;
+	because = obstacle(px, from, (struct ballot){BALLOT_ROUND_MAX, from}, &why);
+	if (because.round) {
+		refuse(px, from, m->ballot, why, because);
+		return;
+	}
+	px_send(px, from, 0,
+	        &(struct message){.code = MSG_pre_voted, .pre_voted = {m->ballot, m->sequence}});
+}
+
 /* True when the candidate lacks so much of the log that it would delay the cell, and this replica
  * may become a candidate instead: the entries on its disk would have to be sent to the candidate
  * over the network. It does so once: if no master comes of that, a quorum does not hear it, and
@@ -185,15 +217,8 @@ px_on_prepare(struct px *px, uint8_t from, const struct msg_prepare *m)
 	struct buffer packed = BUFFER(LIMIT_FRAME);
 	const char *why;
 
-	if (m->ballot.replica != from || mono_before(px->now, px->lease.silent_until) ||
-	    !px_may_promise(px)) {
-		PX_TRACE(px, "answers no prepare " BALLOT " of replica %u: %s",
-		         BALLOT_OF(m->ballot), from,
-		         m->ballot.replica != from ? "the ballot is another replica's"
-		         : !px_may_promise(px)     ? "its log is damaged"
-		                                   : "a lease of before its start may be valid");
+	if (!may_answer(px, from, m->ballot))
 		return;
-	}
 	px->acceptor.seen = ballot_max(px->acceptor.seen, m->ballot);
 	because = obstacle(px, from, m->ballot, &why);
 	if (because.round) {

@@ -215,12 +215,15 @@ struct px_lease {
 struct px_candidate {
 	enum px_role role;
 	struct ballot ballot;                    /* own ballot, when candidate or master */
-	mono_t stand_at;                         /* follower: when it becomes a candidate */
+	mono_t stand_at;                         /* follower: when it asks for votes, or again */
+	mono_t asks_since, asked_at;             /* follower: when it asked first, and last */
+	uint64_t asked;                          /* the number of its last request for votes */
+	bool pre_voted[LIMIT_REPLICA_ID + 1];    /* these have answered that one */
 	unsigned attempts;                       /* elections lost in a row */
 	bool stood_instead;                      /* of another one, since there was a master */
 	struct vote votes[LIMIT_REPLICA_ID + 1]; /* by replica; counted by promises.c */
 	mono_t retry_at;
-	unsigned asks;      /* Prepares sent in a row */
+	unsigned asks;      /* a follower's for votes, or a candidate's Prepares, in a row */
 	mono_t progress_at; /* when a promise, or a value, has last brought it forward */
 	mono_t elected_at;
 	unsigned patience;  /* leases, see yields; 0: PX_YIELD_LEAST */
@@ -391,6 +394,8 @@ void px_on_welcome(struct px *px, uint8_t from, const struct msg_welcome *m);
 /* Notes the round of the message; false when the message is not to be handled, because its round is
  * damaged, or too far to be believed yet. */
 bool px_rounds_reach(struct px *px, uint8_t from, const struct message *m);
+/* Answers a replica that would be a candidate, unless it would end what others have begun. */
+void px_on_pre_vote(struct px *px, uint8_t from, const struct msg_pre_vote *m);
 /* Handles phase 1 of a candidate ("Paxos Made Simple", section 2.2): a promise or a refusal. */
 void px_on_prepare(struct px *px, uint8_t from, const struct msg_prepare *m);
 /* Sends a candidate the values for which it asks. */
@@ -456,9 +461,13 @@ span_t px_jitter(struct px *px);
 /* True for a voter of the list in force, as far as known. An open change may remove its vote, but
  * the voters of the new list may not know yet that they are voters. */
 bool px_may_be_candidate(const struct px *px);
+/* Asks all voters whether this replica may be a candidate. */
+void px_ask_for_votes(struct px *px);
+/* Handles the consent of one; it becomes a candidate when a majority has consented lately. */
+void px_on_pre_voted(struct px *px, uint8_t from, const struct msg_pre_voted *m);
 /* Takes a ballot of its own and sends a Prepare to all voters. */
 void px_begin_candidacy(struct px *px);
-/* A follower becomes a candidate at `at`, unless it receives a message of a master before. */
+/* A follower asks for votes at `at`, unless it receives a message of a master before. */
 void px_stand_from(struct px *px, mono_t at);
 /* Takes the place of a candidate that lacks much of the log. */
 void px_stand_instead(struct px *px);

@@ -1,14 +1,15 @@
 /* The proposer's first phase: the candidacy, and how a mastership ends.
  *
- *              stand_at reached                     quorum promised, own promise durable
+ *              quorum would promise                 quorum promised, own promise durable
  *   FOLLOWER --------------------> CANDIDATE -----------------------------------> MASTER
  *      ^                               |                                            |
  *      |  a higher ballot, a master    |        a higher ballot, handed over        |
  *      +-------------------------------+--------------------------------------------+
  *
- * A candidate sends Prepares first and promises its own ballot only when that completes a quorum.
- * So a replica that receives nothing from a master that the others follow disturbs nobody: the
- * others refuse its Prepares while their grants are valid, and it can follow that master again. */
+ * A follower that receives nothing from a master asks for votes first, and a candidate promises its
+ * own ballot only when that completes a quorum. So replicas that a master does not reach disturb
+ * nobody, and can follow that master again: a quorum has granted it the lease and gives them no
+ * vote; so they promise each other nothing. */
 #include <string.h>
 
 #include "cell/base/must.h"
@@ -38,6 +39,7 @@ px_follow(struct px *px, struct ballot master, span_t wait)
 		                                             : "a higher ballot was promised"));
 	px->candidate.role = PX_FOLLOWER;
 	px->candidate.leaving = false;
+	px->candidate.asks = 0;
 	px_accept_follow(px, master);
 	if (master.round != 0)
 		px_promises_forget(px);
@@ -57,7 +59,7 @@ void
 px_stand_instead(struct px *px)
 {
 	px->candidate.stood_instead = true;
-	px_begin_candidacy(px);
+	px_ask_for_votes(px);
 }
 
 void
@@ -101,6 +103,17 @@ ask_one(struct px *px, uint8_t id)
 	                                      .last = px->log.last}});
 }
 
+/* The span until this replica asks again: longer each time. */
+static span_t
+patience(struct px *px)
+{
+	const span_t span = {px->config.heartbeat.ns << px->candidate.asks};
+
+	if (px->candidate.asks < PX_ASKS_MAX)
+		px->candidate.asks++;
+	return (span_t){span.ns + px_jitter(px).ns};
+}
+
 /* Sends a Prepare again to those that have not answered in full. */
 static void
 send_prepares(struct px *px)
@@ -109,11 +122,7 @@ send_prepares(struct px *px)
 	for (int i = 0; i < px->group.others_n; i++)
 		if (!vote_complete(px, &px->candidate.votes[px->group.others[i]]))
 			ask_one(px, px->group.others[i]);
-	px->candidate.retry_at =
-	    mono_add(px->now, (span_t){px->config.heartbeat.ns << px->candidate.asks});
-	px->candidate.retry_at = mono_add(px->candidate.retry_at, px_jitter(px));
-	if (px->candidate.asks < PX_ASKS_MAX)
-		px->candidate.asks++;
+	px->candidate.retry_at = mono_add(px->now, patience(px));
 	px_gather(px);
 }
 
@@ -138,6 +147,70 @@ px_begin_candidacy(struct px *px)
 	px_pick_own(px);
 	send_prepares(px);
 	px_count_votes(px);
+}
+
+/* A majority would promise it a ballot; of the list in force alone: an election may need the votes
+ * of others besides. A vote that was long under way tells nothing of the lease that is valid now.
+ */
+static bool
+is_consented(const struct px *px)
+{
+	const struct px_members *m = &px->group.members;
+	int votes = 0;
+
+	if (!mono_before(px->now, mono_add(px->candidate.asked_at, px->config.lease)))
+		return false;
+
+	for (int i = 0; i < m->n; i++) {
+		const uint8_t id = m->list[i].id;
+
+		if (m->list[i].voter)
+			votes += id == px->config.self || px->candidate.pre_voted[id];
+	}
+	return px_majority(m, votes);
+}
+
+/* The pre-vote ("Consensus: Bridging Theory and Practice", section 9.6). Perhaps this replica is no
+ * member any more, or none of those that do not answer is one: a follower that has asked often
+ * sends hello, to all others of the newest list that it knows. */
+void
+px_ask_for_votes(struct px *px)
+{
+	struct px_candidate *c = &px->candidate;
+	const struct ballot next = {px->acceptor.seen.round + 1, px->config.self};
+
+	px_accept_follow(px, BALLOT_NONE);
+	memset(c->pre_voted, 0, sizeof c->pre_voted);
+	c->asked++;
+	c->asked_at = px->now;
+	if (c->asks == 0)
+		c->asks_since = px->now;
+	if (c->asks == PX_ASKS_MAX)
+		px_say_hello(px);
+	c->stand_at = mono_add(px->now, patience(px));
+	if (is_consented(px)) {
+		px_begin_candidacy(px);
+		return;
+	}
+	for (int i = 0; i < px->group.others_n; i++)
+		px_send(px, px->group.others[i], 0,
+		        &(struct message){.code = MSG_pre_vote, .pre_vote = {next, c->asked}});
+}
+
+void
+px_on_pre_voted(struct px *px, uint8_t from, const struct msg_pre_voted *m)
+{
+	struct px_candidate *c = &px->candidate;
+
+	if (c->role != PX_FOLLOWER || c->asks == 0 || m->ballot.replica != px->config.self ||
+	    m->sequence != c->asked) {
+		PX_TRACE(px, "needs no vote of replica %u", from);
+		return;
+	}
+	PX_TRACE(px, "replica %u would promise it a ballot", from);
+	c->pre_voted[from] = true;
+	if (is_consented(px) && px_may_be_candidate(px))
+		px_begin_candidacy(px);
 }
 
 static bool
@@ -286,15 +359,6 @@ lose(struct px *px, span_t wait)
 	px_follow(px, BALLOT_NONE, wait);
 }
 
-/* Begins again with a higher ballot. */
-static void
-stand_again(struct px *px)
-{
-	lose(px, (span_t){0});
-	if (px_may_be_candidate(px) && !px_is_bound(px, px->config.self))
-		px_begin_candidacy(px);
-}
-
 /* Whether a master that the others follow begins a new ballot because a minority refuses it. One
  * that has promised a higher ballot can't follow it otherwise; a faulty one, which would refuse
  * every ballot, must not end every mastership. So the span from the election until then doubles
@@ -349,44 +413,51 @@ px_is_gathering(const struct px *px)
 
 /* A higher ballot ends this candidacy or mastership when a majority can't be had without replicas
  * that have promised it: one that says so may be faulty. After a refusal because of a lease the
- * candidate asks again soon. */
+ * candidate asks again soon, for others have been granted it about as long as this replica; one
+ * that has asked for votes for a whole lease lacks only the master's messages. */
 void
 px_on_refused(struct px *px, uint8_t from, const struct msg_refused *m)
 {
 	struct px_candidate *c = &px->candidate;
+	const mono_t soon = mono_add(px->now, (span_t){px->config.heartbeat.ns / 4});
 
 	px_accept_see(px, m->ballot);
 	PX_TRACE(px, "is refused by replica %u because of " BALLOT, from, BALLOT_OF(m->ballot));
-	if (c->role == PX_FOLLOWER)
-		return;
-	if (ballot_less(c->ballot, m->ballot)) {
+	if (c->role == PX_FOLLOWER) {
+		if (c->asks > 0 && mono_before(px->now, mono_add(c->asks_since, px->config.lease)))
+			c->stand_at = mono_min(c->stand_at, soon);
+	} else if (ballot_less(c->ballot, m->ballot)) {
 		c->votes[from].refused = true;
 		if (outvoted(px))
 			lose(px, px->config.heartbeat);
 		else if (c->role == PX_MASTER && yields(px)) {
+			const bool leased = px_lease_valid(px, px->now);
+
 			px_lease_keep(px);
-			stand_again(px);
+			lose(px, (span_t){0});
+			if (px_may_be_candidate(px) && !px_is_bound(px, px->config.self))
+				leased ? px_begin_candidacy(px) : px_ask_for_votes(px);
 		}
 	} else if (c->role == PX_CANDIDATE) {
-		span_t soon = {px->config.heartbeat.ns / 4};
-
-		c->retry_at = mono_min(c->retry_at, mono_add(px->now, soon));
+		c->retry_at = mono_min(c->retry_at, soon);
 	}
 }
 
-/* Perhaps this replica is no member any more, or no replica whose promise it lacks is one: a
- * candidate that has asked often sends hello, to all others of the newest list that it knows.
- *
- * It does not take a higher ballot than another one's if it has the promises of a majority, or if
- * no majority answers it: then it would end the candidacy of one that is answered. */
+/* A candidate without the promises of a majority needs another ballot when a majority has answered,
+ * and does not go on with this one when it has asked often: it asks for votes again. One that has
+ * them says hello, for no replica whose promise it lacks may be a member any more. */
 void
 px_ask_again(struct px *px)
 {
-	if (answered(px, false) && !px_has_promises(px)) {
-		stand_again(px);
+	const bool often = px->candidate.asks == PX_ASKS_MAX;
+
+	if (!px_has_promises(px) && (often || answered(px, false))) {
+		lose(px, (span_t){0});
+		if (px_may_be_candidate(px) && !px_is_bound(px, px->config.self))
+			px_ask_for_votes(px);
 		return;
 	}
-	if (px->candidate.asks == PX_ASKS_MAX)
+	if (often)
 		px_say_hello(px);
 	send_prepares(px);
 }

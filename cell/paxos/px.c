@@ -110,6 +110,12 @@ receive(struct px *px, uint8_t from, const struct message *m)
 	if (px->witness.lost)
 		return;
 	switch (m->code) {
+	case MSG_pre_vote:
+		px_on_pre_vote(px, from, &m->pre_vote);
+		break;
+	case MSG_pre_voted:
+		px_on_pre_voted(px, from, &m->pre_voted);
+		break;
 	case MSG_prepare:
 		px_on_prepare(px, from, &m->prepare);
 		break;
@@ -213,7 +219,7 @@ timeout(struct px *px)
 		if (mono_reached(px->now, source_deadline(px)))
 			px_look_for_state(px);
 		if (mono_reached(px->now, candidacy_deadline(px)))
-			px_begin_candidacy(px);
+			px_ask_for_votes(px);
 		break;
 	case PX_CANDIDATE:
 		if (mono_reached(px->now, px->candidate.retry_at))

@@ -295,10 +295,10 @@ px_expel(struct px *px, uint8_t from, const struct message *m)
 	if (m->code == MSG_hello) {
 		answer.welcome.incarnation = m->hello.incarnation;
 		answer.welcome.start = m->hello.start;
-	} else if (m->code != MSG_prepare && m->code != MSG_heartbeat) {
+	} else if (m->code != MSG_pre_vote && m->code != MSG_heartbeat) {
 		return;
 	}
 	PX_TRACE(px, "tells replica %u that it was removed", from);
-	answer.welcome.ballot = m->prepare.ballot; /* all of these messages begin with a ballot */
+	answer.welcome.ballot = m->pre_vote.ballot; /* all of these messages begin with a ballot */
 	px_send(px, from, 0, &answer);
 }

@@ -169,7 +169,7 @@ on_peer(struct replica *r, const struct replica_event *e)
 	} else if (m.code == MSG_members) {
 		r_member_list_received(r, e->peer, &m.members);
 	} else {
-		if (m.code == MSG_hello || m.code == MSG_prepare)
+		if (m.code == MSG_hello || m.code == MSG_pre_vote)
 			r_member_list_send_peer(r, e->peer);
 		r_step_px(r, (struct px_event){.kind = PX_RECEIVE, .from = e->peer, .message = &m});
 	}

@@ -605,6 +605,8 @@ enum { WIRE_MINOR = 0 };
 
 /* ---- messages between replicas (cell/paxos) ---- */
 
+#define WIRE_msg_pre_vote(F) F(ballot, ballot, 0) F(u64, sequence, 0) /* would it be promised? */
+#define WIRE_msg_pre_voted(F) F(ballot, ballot, 0) F(u64, sequence, 0) /* it would */
 #define WIRE_msg_prepare(F)                                                                   \
 	F(ballot, ballot, 0)                                                                      \
 	F(u64, first, 0) /* all slots from here on */                                             \
@@ -709,7 +711,8 @@ enum { WIRE_MINOR = 0 };
 	M(38, heartbeat_reply, ORDER) M(39, fetch, ORDER) M(40, hand_over, ORDER)             \
 	M(41, hello, ORDER) M(42, welcome, ORDER) M(43, digest, ORDER)                        \
 	M(44, secret_request, ORDER) M(45, secret, ORDER) M(46, gather, ORDER)                \
-	M(47, gathered, BULK) M(48, secret_kept, ORDER)                                       \
+	M(47, gathered, BULK) M(48, secret_kept, ORDER) M(49, pre_vote, ORDER)                \
+	M(50, pre_voted, ORDER)                                                               \
 	M(64, state_request, ORDER) M(65, state_part, BULK) M(66, state_refused, ORDER)
 
 /* clang-format on */

@@ -81,6 +81,7 @@ static void
 check_masters(struct sim *s)
 {
 	const struct host *leased = NULL;
+	int64_t left;
 
 	for (int i = 0; i < s->hosts_n; i++) {
 		const struct host *n = &s->hosts[i];
@@ -99,6 +100,33 @@ check_masters(struct sim *s)
 			         (unsigned long)px_chosen(replica_px(n->replica)),
 			         (unsigned long)s->model.applied);
 	}
+	if (s->leased.holder != (leased != NULL ? leased->id : 0) || s->now > s->leased.until)
+		s->leased.since = s->now;
+	s->leased.holder = leased != NULL ? leased->id : 0;
+	s->leased.until = s->now;
+	if (leased != NULL) {
+		left = mono_since(px_status(replica_px(leased->replica))->lease_until,
+		                  clock_local(&leased->clock, s->now))
+		           .ns;
+		s->leased.until += left;
+	}
+}
+
+enum { VOTE_LEASES = 3 };
+
+/* A majority that has granted a master the lease has no vote for another candidate. Votes that were
+ * given before that are out of date by now. */
+static void
+check_asked(struct sim *s, const struct host *n)
+{
+	const int64_t least = VOTE_LEASES * setting_changes_greatest(s, SETTING_master_lease);
+
+	if (s->leased.holder != 0 && s->leased.holder != n->id && s->now < s->leased.until &&
+	    s->now - s->leased.since > least)
+		sim_fail(s,
+		         "replica %d stands for election, and replica %d has had the lease for "
+		         "%ld ms",
+		         n->id, s->leased.holder, (long)((s->now - s->leased.since) / MS));
 }
 
 static void
@@ -115,6 +143,8 @@ follow_role(struct sim *s, struct host *n)
 	if ((int)role != n->role)
 		sim_trace(s, "replica %d %s (last known ballot %lu.%u)", n->id, roles[role],
 		          (unsigned long)ballot.round, ballot.replica);
+	if (role == PX_CANDIDATE && n->role != PX_CANDIDATE)
+		check_asked(s, n);
 	if (role == PX_CANDIDATE)
 		members_check_candidate(s, n);
 	if (role == PX_MASTER && n->role != PX_MASTER)

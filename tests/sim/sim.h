@@ -138,6 +138,10 @@ struct sim {
 	struct heap heap;
 	struct net net;
 	struct liar liar;
+	struct {
+		int holder; /* the replica that has the master's lease; 0: none */
+		int64_t since, until;
+	} leased;
 	struct stolen_key stolen_key;
 	struct guest guest;
 	struct hub hub;

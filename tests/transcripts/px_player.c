@@ -429,6 +429,11 @@ COMMAND(marks)
 	w->marks = !script_take(s, "off");
 }
 
+COMMAND(votes)
+{
+	w->votes = !script_take(s, "off");
+}
+
 static const struct script_command commands[] = {
     {"cell",
      "1v 2v 3l... [version=N] [removed=ID] [lease=MS] [heartbeat=MS] [log_entries=N] "
@@ -462,6 +467,7 @@ static const struct script_command commands[] = {
     {"members", "ID", run_members},
     {"progress", "ID OF", run_progress},
     {"marks", "[off]", run_marks},
+    {"votes", "[off]", run_votes},
     {0},
 };
 

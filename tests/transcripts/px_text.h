@@ -21,7 +21,8 @@
 /* The messages between replicas, and the list that a driver passes on. */
 #define PX_MESSAGES(M)                                                                         \
 	M(prepare) M(promise) M(accept) M(accepted) M(refused) M(heartbeat) M(heartbeat_reply) \
-	M(fetch) M(hand_over) M(hello) M(welcome) M(gather) M(gathered) M(members)
+	M(fetch) M(hand_over) M(pre_vote) M(pre_voted) M(hello) M(welcome) M(gather)           \
+	M(gathered) M(members)
 /* clang-format on */
 
 /* The memory of values that were read; freed with px_text_free. */

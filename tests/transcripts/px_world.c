@@ -104,6 +104,37 @@ say_sends(struct script *s, struct world *w, struct replica *r, const struct px_
 	return same;
 }
 
+/* True when the step asks for votes that are not to be shown. */
+static bool
+asks_for_votes(const struct world *w, const struct replica *r)
+{
+	struct message m;
+
+	if (w->votes || r->update.sends_n == 0)
+		return false;
+	must(wire_get_frame(r->update.sends[0].frame, &m) == RC_OK);
+	return m.code == MSG_pre_vote;
+}
+
+/* All others vote for it at once. */
+static void
+give_votes(struct script *s, struct world *w, struct replica *r)
+{
+	uint8_t from[LIMIT_REPLICA_ID];
+	size_t n = 0;
+	struct message m;
+
+	must(wire_get_frame(r->update.sends[0].frame, &m) == RC_OK);
+	m = (struct message){.code = MSG_pre_voted,
+	                     .pre_voted = {m.pre_vote.ballot, m.pre_vote.sequence}};
+	while (n < r->update.sends_n) {
+		from[n] = r->update.sends[n].to;
+		n++;
+	}
+	for (size_t i = 0; i < n && px_role(r->px) == PX_FOLLOWER; i++)
+		px_world_receive(s, w, from[i], r->id, &m);
+}
+
 void
 px_world_step(struct script *s, struct world *w, struct replica *r, struct px_event e)
 {
@@ -111,6 +142,10 @@ px_world_step(struct script *s, struct world *w, struct replica *r, struct px_ev
 	px_step(r->px, &e, &r->update);
 	script_say_traces(s, r->name, &r->trace);
 	take_records(s, w, r);
+	if (asks_for_votes(w, r)) {
+		give_votes(s, w, r);
+		return;
+	}
 	for (size_t i = 0; i < r->update.sends_n; i++)
 		put_under_way(w, r, &r->update.sends[i]);
 	for (size_t i = 0; i < r->update.sends_n;)

@@ -43,6 +43,7 @@ struct world {
 	size_t flights_n, flights_room;
 	mono_t now;
 	bool marks; /* are printed */
+	bool votes; /* are asked for; else the others give them at once, unsaid */
 	struct px_text text;
 };
 

@@ -100,6 +100,8 @@ begin(struct bench *b)
 	for (uint8_t id = 2; id <= MEMBERS; id++)
 		receive(b, id, welcome);
 	time_out(b);
+	b->ballot = sent(b, MSG_pre_vote)->pre_vote.ballot;
+	receive(b, 2, (struct message){.code = MSG_pre_voted, .pre_voted = {b->ballot, 1}});
 	assert_int_equal(px_role(b->px), PX_CANDIDATE);
 	b->ballot = sent(b, MSG_prepare)->prepare.ballot;
 	receive(b, 2, (struct message){.code = MSG_promise, .promise.ballot = b->ballot});
