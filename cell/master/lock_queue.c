@@ -308,11 +308,18 @@ m_queue_grant(struct master *m, struct lock_queue *q)
 	}
 }
 
-/* A grant to that waiter that is under way already may come too early. */
+/* A grant to that waiter that is under way already may come too early. One whose session's end is
+ * proposed may get none: then the next one is first. */
 void
 m_queue_grant_first(struct master *m, struct lock_queue *q)
 {
-	grant(m, q, RB_MIN(waiter_places, &q->places));
+	struct waiter *w;
+
+	RB_FOREACH(w, waiter_places, &q->places) {
+		grant(m, q, w);
+		if (!w->session->ending.entered)
+			return;
+	}
 }
 
 void

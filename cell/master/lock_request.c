@@ -400,7 +400,7 @@ m_lock_cancel(struct master *m, struct m_session *s, struct m_request *r,
 void
 m_lock_session_ends(struct master *m, uint64_t session, enum session_end cause)
 {
-	const struct m_session *gone = m_session_find(m, session);
+	const struct m_session *gone = m_end_entered(m, session);
 	uint64_t node = 0;
 
 	for (size_t n = 0; n < LIMIT_ENDING;) {

@@ -188,7 +188,8 @@ void m_cache_forget(struct master *m, struct m_session *s);
  * session that has more than goes in one entry the rest goes in further ones. */
 
 struct session_ending {
-	bool proposed;          /* the end is */
+	bool proposed;          /* the end is, by the master itself */
+	bool entered;           /* some end is, or was and was refused */
 	enum session_end cause; /* as an operator has ordered it; 0 if none has */
 	uint64_t connection;    /* on which the client was told of the order; 0: on none */
 	mono_t latest; /* ordered: by then the client knows of it, or has no leave to cache */
@@ -215,6 +216,8 @@ void m_end_due(struct master *m, struct m_session *s);
 void m_end_run(struct master *m);
 /* Proposes the end of the session, with the grants that follow from it. */
 void m_end_propose(struct master *m, struct m_session *s, enum session_end cause);
+/* An end of the session is proposed, by anyone; returns the session, NULL if there is none. */
+const struct m_session *m_end_entered(struct master *m, uint64_t session);
 /* apply has refused the end of the session (0: of none). */
 void m_end_refused(struct master *m, uint64_t session);
 /* apply has ended the session: its record goes. */
