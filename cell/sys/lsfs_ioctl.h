@@ -6,15 +6,12 @@
 #include <string.h>
 #include <sys/ioctl.h>
 
-/* The value of the attribute user.ls.sequencer, ended by a NUL. */
-struct lsfs_sequencer {
-	char text[1288];
-};
+/* The size is that of the text, with the NUL that ends it: most sequencers are shorter than the
+ * 1,024 bytes that Python takes, and one of a long path is not cut. */
+#define LSFS_SET_SEQUENCER(size) _IOC(_IOC_WRITE, 'L', 1, size)
 
-#define LSFS_SET_SEQUENCER _IOW('L', 1, struct lsfs_sequencer)
-
-/* Attaches a sequencer to an open file on a mounted cell, instead of an earlier one; NULL detaches
- * that, and asks the cell nothing. From then on
+/* Attaches a sequencer, the value of the attribute user.ls.sequencer, to an open file on a mounted
+ * cell, instead of an earlier one; NULL detaches that, and asks the cell nothing. From then on
  * every read, write and commit through this open file, which asks the cell, is done only while the
  * acquisition of the lock that the sequencer names is held, and fails with ESTALE after that. The
  * lock may be that of any file, and be held by any process of any machine. 0, or -1 with errno:
@@ -23,17 +20,14 @@ struct lsfs_sequencer {
 static inline int
 lsfs_set_sequencer(int fd, const char *sequencer)
 {
-	struct lsfs_sequencer s;
-	const size_t len = sequencer == NULL ? 0 : strlen(sequencer);
+	const char *text = sequencer == NULL ? "" : sequencer;
+	const size_t size = strlen(text) + 1;
 
-	if (len >= sizeof s.text) {
+	if (size > _IOC_SIZEMASK) {
 		errno = EINVAL;
 		return -1;
 	}
-	memset(&s, 0, sizeof s);
-	if (len > 0)
-		memcpy(s.text, sequencer, len);
-	return ioctl(fd, LSFS_SET_SEQUENCER, &s);
+	return ioctl(fd, LSFS_SET_SEQUENCER(size), text);
 }
 
 #define LSFS_WATCH_TREE _IO('L', 2)

@@ -13,7 +13,7 @@
 int
 main(int argc, char **argv)
 {
-	char sequencer[sizeof((struct lsfs_sequencer){0}.text)] = "";
+	char sequencer[2048] = "";
 	int lock, file;
 
 	if (argc != 4) {

@@ -1,10 +1,7 @@
 /* The calls of <lsfs.h>. */
 #include <string.h>
-#include "cell/base/limit.h"
 #include "cell/sys/lsfs_ioctl.h"
 #include "fs/fuse/ops.h"
-
-static_assert(sizeof(struct lsfs_sequencer) > LIMIT_SEQUENCER, "it holds every sequencer");
 
 /* Tools try ioctls of other filesystems, and expect an error for an unknown one. Valid replies:
  * STATUS; of NUMBER: DATA, STATUS with an error. */
@@ -13,7 +10,6 @@ ops_ioctl(fuse_req_t req, fuse_ino_t ino, unsigned command, void *arg, struct fu
           unsigned flags, const void *in, size_t in_size, size_t out_size)
 {
 	struct mount_event event = {.ino = ino, .fh = file->fh, .by_ioctl = true};
-	const struct lsfs_sequencer *sequencer = in;
 	const struct lsfs_number *number = in;
 	int how = 0;
 
@@ -29,10 +25,10 @@ ops_ioctl(fuse_req_t req, fuse_ino_t ino, unsigned command, void *arg, struct fu
 		event.kind = MOUNT_WATCH_TREE;
 	} else if (command == LSFS_POISON) {
 		event.kind = MOUNT_POISON;
-	} else if (command == LSFS_SET_SEQUENCER && in_size == sizeof *sequencer) {
+	} else if (command == LSFS_SET_SEQUENCER(in_size)) {
 		event.kind = MOUNT_GUARD;
-		event.data.data = (const uint8_t *)sequencer->text;
-		event.data.len = strnlen(sequencer->text, sizeof sequencer->text);
+		event.data.data = in;
+		event.data.len = strnlen(in, in_size);
 	} else if (command == LSFS_NUMBER && in_size == sizeof *number) {
 		event.kind = MOUNT_NUMBER;
 		event.data.data = (const uint8_t *)number->name;

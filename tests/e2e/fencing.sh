@@ -53,8 +53,9 @@ case_check() {
 # attach DESCRIPTOR SEQUENCER: as lsfs_set_sequencer of <lsfs.h> does. Prints the error, if any.
 cat > "$work/attach.py" <<'P'
 import errno, fcntl, sys
+text = sys.argv[2].encode() + b"\0"
 try:
-    fcntl.ioctl(int(sys.argv[1]), 0x45084c01, bytearray(sys.argv[2].encode().ljust(1288, b"\0")))
+    fcntl.ioctl(int(sys.argv[1]), 0x40004c01 | len(text) << 16, text)
 except OSError as e:
     print(errno.errorcode[e.errno])
 P

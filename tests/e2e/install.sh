@@ -35,7 +35,7 @@ case_install() {
 	[ -e /usr/local/share/zsh/site-functions/_lsctl ]
 	{
 		echo '#include <lsfs.h>'
-		echo '_Static_assert(LSFS_SET_SEQUENCER == 0x45084c01, "as users have it");'
+		echo '_Static_assert(LSFS_SET_SEQUENCER(2) == 0x40024c01, "as users have it");'
 		echo 'int main(void) { return lsfs_set_sequencer(0, "") == 0; }'
 	} > "$work/user.c"
 	cc -Werror -Wall -Wextra -I/usr/local/include -o "$work/user" "$work/user.c"
