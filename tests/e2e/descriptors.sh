@@ -97,6 +97,76 @@ case_a_poisoned_descriptor() {
 	P
 }
 
+# From the other mount, while there is no master.
+case_a_file_that_is_deleted_elsewhere() {
+	limit 60 python3 - "$d/f" "$m2/${d##*/}/f" "$(replica "$(master)")" <<-'P'
+		import os, select, signal, sys
+		fd = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT)
+		told = select.poll()
+		told.register(fd, 0)
+		assert told.poll(0) == []
+		os.kill(int(sys.argv[3]), signal.SIGKILL)
+		os.unlink(sys.argv[2])
+		assert told.poll(30000) == [(fd, select.POLLERR | select.POLLHUP)]
+	P
+	start_missing
+}
+
+# What is attached and what is poisoned stays so behind the fail-over, and can be detached there.
+case_sequencers_and_poison_over_a_fail_over() {
+	touch "$d/l"
+	exec 9< "$d/l"
+	flock 9
+	limit 60 python3 - "$m2/${d##*/}" "$(attribute sequencer "$d/l")" \
+		"$(replica "$(master)")" <<-'P'
+		import errno, fcntl, os, signal, sys
+		d, sequencer, replica = sys.argv[1:]
+		def attach(fd, sequencer):
+		    text = sequencer.encode() + b"\0"
+		    fcntl.ioctl(fd, 0x40004c01 | len(text) << 16, text)
+		def stale(call):
+		    try:
+		        call()
+		    except OSError as e:
+		        assert e.errno == errno.ESTALE, e
+		    else:
+		        raise AssertionError("done")
+		guarded, detached, poisoned = (
+		    os.open(d + "/" + name, os.O_RDWR | os.O_CREAT) for name in "abc")
+		attach(guarded, sequencer)
+		attach(detached, sequencer)
+		fcntl.ioctl(poisoned, 0x4c04)
+		os.kill(int(replica), signal.SIGKILL)
+		os.pwrite(guarded, b"held", 0)
+		os.fsync(guarded)
+		fcntl.flock(9, fcntl.LOCK_UN)
+		for fd in guarded, detached:
+		    os.pwrite(fd, b"free", 0)
+		stale(lambda: os.fsync(guarded))
+		attach(detached, "")
+		os.fsync(detached)
+		stale(lambda: os.pread(poisoned, 1, 0))
+	P
+	exec 9<&-
+	start_missing
+	is "$(cat "$d/a") $(cat "$d/b")" "held free"
+}
+
+# By the attribute, no session releases what another one holds.
+case_only_a_holder_releases() {
+	local theirs=$m2/${d##*/} old
+	touch "$d/f"
+	setfattr -n user.ls.lock -v exclusive "$d/f"
+	refused "Operation not permitted" setfattr -x user.ls.lock "$theirs/f"
+	old=$(master)
+	kill_replica "$old"
+	refused "Operation not permitted" setfattr -n user.ls.lock -v free "$theirs/f"
+	is_locked "$theirs/f" exclusive
+	setfattr -n user.ls.lock -v free "$d/f"
+	is_locked "$theirs/f" free
+	start_replica "$old"
+}
+
 case_down() { down; }
 
 run_cases

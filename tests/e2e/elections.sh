@@ -61,6 +61,27 @@ case_a_fail_over_in_the_middle() {
 }
 shows_two() { [ "$(elect --show "$1" 2> "$work/err")" = two ]; }
 
+# The check of the primary fails behind a fail-over: it resigns, and the other mount has the next.
+case_a_check_that_fails() {
+	local theirs=$m2/${d##*/} old one two
+	touch "$work/healthy"
+	"$LSCTL" elect --check "test -e $work/healthy" --check-every 0.5 --check-fails 2 \
+		"$d/primary" one -- sleep 60 2> "$work/err" &
+	one=$!
+	wait_until "there is a primary" someone "$theirs/primary"
+	"$LSCTL" elect "$theirs/primary" two -- sleep 60 &
+	two=$!
+	old=$(master)
+	kill_replica "$old"
+	rm "$work/healthy"
+	exits 76 wait $one
+	grep -q "the check has failed" "$work/err"
+	wait_until "there is the next one" shows_two "$d/primary"
+	start_replica "$old"
+	kill $two
+	wait $two || :
+}
+
 # An operator ends the session: the command is killed, and started again when the lock is had again.
 case_a_command_that_is_started_again() {
 	local session restarted

@@ -132,6 +132,19 @@ case_without_the_right() {
 	grep -q "no directory of a mounted cell" "$work/err"
 }
 
+# Each of its transactions is done once.
+case_imported_while_the_master_dies() {
+	mkdir "$b/late"
+	export_of "$b/many" > "$work/many.tar"
+	(
+		kill_replica "$(master)"
+		import_to "$other/late" < "$work/many.tar"
+	) > "$work/said"
+	is "$(cat "$work/said")" "100 nodes in 4 transactions"
+	is "$(tell "$b/late")" "$(tell "$b/many")"
+	start_missing
+}
+
 has_one() { [ "$(ls "$b/pair" | wc -l)" = 1 ]; }
 
 # Two files that are changed together are the same in each export, also while the master dies.

@@ -451,6 +451,9 @@ case_cell_directory() {
 	bash -c "echo x > '$m/.cell/status'" 2> /dev/null || rc=$?
 	[ $rc -ne 0 ]
 	refused "Operation not permitted" rmdir "$m/.cell"
+	refused "File exists" mkdir "$m/.cell"
+	refused "Operation not permitted" mkdir "$m/.cell/d"
+	refused "Operation not permitted" touch "$m/.cell/f"
 }
 
 run_cases

@@ -73,6 +73,25 @@ case_nothing_is_lost_in_a_race() {
 	is "$(cat "$d/f")" 60
 }
 
+# Of those who have seen one version, one replaces it, whoever the master is by then.
+case_one_wins_over_a_fail_over() {
+	local other=$m2/${d##*/} old i before pids=() won=()
+	echo old > "$d/f"
+	before=$(generation "$d/f")
+	old=$(master)
+	kill_replica "$old"
+	for i in 1 2 3 4; do
+		local at=$d
+		[ $((i % 2)) = 0 ] || at=$other
+		echo "$i" | put --if-generation "$before" "$at/f" 2> "$work/err-$i" &
+		pids[i]=$!
+	done
+	for i in 1 2 3 4; do ! wait "${pids[i]}" || won+=("$i"); done
+	start_replica "$old"
+	is "${#won[@]} $(cat "$d/f")" "1 ${won[*]}"
+	is "$(cat "$work"/err-* | grep -c "another generation")" 3
+}
+
 case_if_absent() {
 	local other=$m2/${d##*/} i pids=
 	(

@@ -63,6 +63,27 @@ case_free() {
 	wait $waiting
 }
 
+# What is waited for happens while there is no master.
+case_over_a_fail_over() {
+	local old waits=() pid
+	touch "$d/gone" "$d/locked"
+	setfattr -n user.ls.lock -v exclusive "$d/locked"
+	awaits new/dir/f
+	waits+=($waiting)
+	awaits gone --absent
+	waits+=($waiting)
+	awaits locked --free
+	waits+=($waiting)
+	old=$(master)
+	kill_replica "$old"
+	mkdir -p "$d/new/dir"
+	touch "$d/new/dir/f"
+	rm "$d/gone"
+	setfattr -n user.ls.lock -v free "$d/locked"
+	for pid in "${waits[@]}"; do wait "$pid"; done
+	start_replica "$old"
+}
+
 held() { [ "$(attribute lock "$d/$1")" = "$2" ]; }
 
 # It is noticed by its event, not only at the next look.
