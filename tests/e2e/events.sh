@@ -363,6 +363,9 @@ case_changes_can_be_read_again() {
 	since "$from" -r "$d" > "$work/told"
 	grep -qx "created $name/dir/deep" "$work/told"
 	grep -qx "deleted $name/dir/deep" "$work/told"
+	# When all replicas have been away, too.
+	for old in 1 2 3; do kill_replica $old; done
+	start_missing
 	since "$from" "$d/f" > "$work/told"
 	is "$(cat "$work/told")" "$(grep '/f$' "$work/want")"
 	# From the middle on.

@@ -93,12 +93,14 @@ case_one_wins_over_a_fail_over() {
 }
 
 case_if_absent() {
-	local other=$m2/${d##*/} i pids=
+	local other=$m2/${d##*/} i pids= old
+	old=$(master)
 	(
 		until [ -e "$work/done" ]; do
 			[ ! -e "$d/new" ] || [ -s "$d/new" ] || echo empty >> "$work/empty"
 		done
 	) &
+	kill_replica "$old"
 	for i in 1 2 3 4 5 6; do
 		echo $i | put --if-absent "$( ((i % 2)) && echo "$d" || echo "$other")/new" \
 			2>> "$work/exists" && echo $i >> "$work/won" &
@@ -108,6 +110,7 @@ case_if_absent() {
 	for i in $pids; do wait $i || true; done
 	touch "$work/done"
 	wait
+	start_replica "$old"
 	is "$(cat "$d/new")" "$(cat "$work/won")"
 	is "$(wc -l < "$work/won")" 1
 	is "$(grep -c 'new: File exists' "$work/exists")" 5
