@@ -55,7 +55,8 @@ cat > "$work/attach.py" <<'P'
 import errno, fcntl, sys
 text = sys.argv[2].encode() + b"\0"
 try:
-    fcntl.ioctl(int(sys.argv[1]), 0x40004c01 | len(text) << 16, text)
+    fcntl.ioctl(int(sys.argv[1]), 0x40004c01 | len(text) << 16,
+                text if len(text) <= 1024 else bytearray(text))
 except OSError as e:
     print(errno.errorcode[e.errno])
 P
@@ -109,6 +110,24 @@ case_guard() {
 	python3 -c 'import os; os.pwrite(7, b"5\n", 0); os.fsync(7)'
 	is "$(cat "$d/data")" 5
 	exec 7>&- 8>&- 9>&-
+}
+
+# It is longer than what Python passes without a copy of its own.
+case_the_sequencer_of_a_long_path() {
+	local dir=$d name sequencer
+	name=$(printf 'x%.0s' {1..225})
+	dir+=/$name/$name/$name/$name
+	mkdir -p "$dir"
+	exec 9<> "$dir/l"
+	flock 9
+	sequencer=$(attribute sequencer "$dir/l")
+	[ ${#sequencer} -gt 1024 ]
+	exec 7<> "$d/f"
+	is "$(attach 7 "$sequencer")" ""
+	is "$(attach 7 "$sequencer$sequencer")" EINVAL
+	flock -u 9
+	is "$(attach 7 "$sequencer")" ESTALE
+	exec 7>&- 9>&-
 }
 
 case_fence() {
