@@ -62,7 +62,7 @@ extern const struct ctl_command up_command, down_command, status_command, cell_c
     fence_command, verify_command, key_command, backup_command, restore_command, master_command,
     replica_command, session_command, principal_command, locks_command, top_command, doctor_command,
     acl_command, get_command, put_command, wait_command, txn_command, export_command,
-    import_command, new_command;
+    import_command, new_command, unlock_command;
 
 /* Does as the arguments of the program say, by one of the commands (the last one is NULL); returns
  * its exit code. */

@@ -159,7 +159,7 @@ read_delay(const struct holder *h)
 	return span_s(atoi(value));
 }
 
-/* ---- acquiring; 0, EAGAIN when it was busy all the time, or another errno ---- */
+/* ---- acquiring ---- */
 
 static void
 on_alarm(int number)
@@ -190,23 +190,6 @@ static int
 lock_node(const struct holder *h, int how)
 {
 	return h->directory ? lsfs_lock(h->fd, how) : flock(h->fd, how);
-}
-
-static int
-acquire_lock(const struct holder *h)
-{
-	const struct lock_options *l = h->l;
-	int how = (l->shared ? LOCK_SH : LOCK_EX) | (l->wait_s == 0 ? LOCK_NB : 0);
-	int error;
-
-	if (l->wait_s > 0)
-		start_alarm(l->wait_s);
-	error = lock_node(h, how) < 0 ? errno : 0;
-	if (l->wait_s > 0) {
-		setitimer(ITIMER_REAL, &(struct itimerval){0}, NULL);
-		signal(SIGALRM, SIG_DFL);
-	}
-	return error == EINTR && l->wait_s > 0 ? EAGAIN : error;
 }
 
 static void
@@ -248,8 +231,9 @@ set_slots(const struct holder *h)
 static void
 acquire(struct holder *h)
 {
-	const char *delay = h->l->delay;
-	int error;
+	const struct lock_options *l = h->l;
+	const char *delay = l->delay;
+	int how = (l->shared ? LOCK_SH : LOCK_EX) | (l->wait_s == 0 ? LOCK_NB : 0), error;
 
 	if (delay && fsetxattr(h->fd, "user.ls.lock_delay", delay, strlen(delay), 0) < 0) {
 		log_error("%s: cannot set the lock-delay: %s", h->l->path, strerror(errno));
@@ -258,7 +242,15 @@ acquire(struct holder *h)
 	if (h->l->slots > 0)
 		set_slots(h);
 	h->delay = read_delay(h);
-	error = acquire_lock(h);
+	if (l->wait_s > 0)
+		start_alarm(l->wait_s);
+	error = lock_node(h, how) < 0 ? errno : 0;
+	if (l->wait_s > 0) {
+		setitimer(ITIMER_REAL, &(struct itimerval){0}, NULL);
+		signal(SIGALRM, SIG_DFL);
+		if (error == EINTR)
+			error = EAGAIN;
+	}
 	if (error != 0 && error != EAGAIN) {
 		log_error("%s: cannot lock: %s", h->l->path, strerror(error));
 		fail(h, CTL_FAILED);
@@ -402,6 +394,11 @@ check_node(const struct holder *h)
 
 	if (!deleted && !h->stirred && !h->directory)
 		return true;
+	if ((deleted || h->directory) && lsfs_set_sequencer(h->fd, NULL) < 0 &&
+	    errno == ECANCELED) {
+		report(h, (struct report){.kind = HOLDER_UNLOCKED});
+		return false;
+	}
 	if (!deleted)
 		deleted = fstat(h->fd, &st) < 0 ? errno == ESTALE : st.st_nlink == 0;
 	if (deleted)

@@ -20,6 +20,7 @@ enum report_kind {
 	HOLDER_DAEMON_ENDED, /* the mount's daemon has ended; time: of its last answer */
 	HOLDER_LOST,         /* the session has expired or was closed */
 	HOLDER_DELETED,      /* the lock was lost with its node */
+	HOLDER_UNLOCKED,     /* an operator has released the lock */
 	HOLDER_RELEASED,     /* the lock was held until now, and is released */
 };
 

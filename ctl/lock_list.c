@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/xattr.h>
 #include "cell/sys/log.h"
 #include "cell/view/cell_lists.h"
 #include "cell/view/output.h"
@@ -198,6 +200,41 @@ run(const struct ctl *ctl, int argc, char **argv)
 	json_decref(locks);
 	return CTL_OK;
 }
+
+/* ---- unlock ---- */
+
+static bool keep_delay;
+
+static int
+run_unlock(const struct ctl *ctl, int argc, char **argv)
+{
+	struct msg_operate what = {.what = OPERATION_UNLOCK, .keep_delay = keep_delay};
+	struct stat st;
+
+	if (argc > 1 && !ctl_take_count(&what.id, argv[1]))
+		return ctl_usage(argv[1], "not a session's id");
+	if (stat(argv[0], &st) < 0 || getxattr(argv[0], "user.ls.lock_generation", NULL, 0) < 0) {
+		log_error("%s: %s", argv[0],
+		          errno == EOPNOTSUPP || errno == ENODATA ? "not on a mounted cell"
+		                                                  : strerror(errno));
+		return CTL_FAILED;
+	}
+	what.value = st.st_ino;
+	what.address = bytes_of(argv[0]); /* for the log */
+	if (what.address.len > LIMIT_ADDRESS)
+		what.address.len = LIMIT_ADDRESS;
+	return cell_admin_run(ctl, &what);
+}
+
+static const struct ctl_option unlock_options[] = {{"keep-delay", .to = &keep_delay}, {0}};
+
+const struct ctl_command unlock_command = {
+    "unlock",
+    "releases the lock of PATH, of all its holders or those of SESSION, who are told that they"
+    " lost it",
+    {{.words = {"PATH", "[SESSION]"}, .run = run_unlock}},
+    unlock_options,
+};
 
 const struct ctl_command locks_command = {
     "locks",

@@ -338,6 +338,9 @@ on_report(struct supervisor *s)
 	case HOLDER_DELETED:
 		lose(s, "the file was deleted or renamed");
 		break;
+	case HOLDER_UNLOCKED:
+		lose(s, "an operator has released it");
+		break;
 	case HOLDER_RELEASED:
 		s->result = s->command_code;
 		break;

@@ -80,7 +80,8 @@ tell_session(struct engine *e, mono_t now)
 	const struct client_status status = client_status(e->client);
 
 	step_mount(e, &(struct mount_event){.kind = MOUNT_SESSION, .now = now});
-	e->output.session(e->output.user, &status);
+	if (e->update.state_changed)
+		e->output.session(e->output.user, &status);
 }
 
 /* The kernel keeps no attributes any more of what the client has dropped. */
@@ -116,7 +117,7 @@ step_client(struct engine *e, struct client_event *event)
 		link_send(e->link, buffer_view(&u->frames));
 	if (u->datagram.len && e->link)
 		link_send_datagram(e->link, buffer_view(&u->datagram));
-	if (u->state_changed)
+	if (u->state_changed || u->opened)
 		tell_session(e, now);
 	for (size_t i = 0; i < u->answers_n; i++)
 		step_mount(e, &(struct mount_event){.kind = MOUNT_ANSWER,

@@ -169,7 +169,7 @@ update_clear(struct client_update *u)
 {
 	u->connect = u->listen = false;
 	u->replica = u->listen_to = 0;
-	u->state_changed = u->members_changed = false;
+	u->state_changed = u->opened = u->members_changed = false;
 	u->answers_n = 0;
 	u->grants_n = 0;
 	if (u->watched_n > 0)

@@ -180,6 +180,7 @@ struct client_update {
 	struct client_watched *watched;
 	size_t watched_n, watched_room;
 	bool state_changed;
+	bool opened;          /* the session is open on another connection */
 	bool members_changed; /* see client_members; the ids to try may be new ones */
 	mono_t deadline;      /* client_deadline, as it is now */
 };

@@ -142,6 +142,7 @@ session_opened(struct client *c, const struct msg_session_opened *m)
 	client_keepalive_start(c);
 	client_request_send_again(c);
 	client_lock_waits_reconnected(c);
+	c->update->opened = true;
 }
 
 /* An answer for another session than the requested one, or from a master of an earlier epoch than a

@@ -97,17 +97,27 @@ wait_over(struct client *c, struct lock_wait *w, enum rc rc, uint64_t lock_gener
 }
 
 /* A grant of a wait that was removed is ignored: its cancel or release is in flight and gives the
- * lock back. */
+ * lock back. RC_INTR: a lock that was held is lost, to an operator. */
 void
 client_lock_waits_on_granted(struct client *c, const struct msg_granted *m)
 {
 	struct lock_wait *w = wait_find(c, (struct lock_key){m->node, m->owner, m->acquisition});
+	struct client_update *u = c->update;
 
-	if (w != NULL)
+	if (w != NULL) {
 		wait_over(c, w, m->rc, m->lock_generation, m->fence);
-	else
+	} else if (m->rc == RC_INTR) {
+		CLIENT_TRACE(c, "acquisition %llu of node %llu is lost",
+		             (unsigned long long)m->acquisition, (unsigned long long)m->node);
+		ARRAY_ROOM(u->grants, u->grants_n, u->grants_room);
+		u->grants[u->grants_n++] = (struct client_grant){.node = m->node,
+		                                                 .owner = m->owner,
+		                                                 .acquisition = m->acquisition,
+		                                                 .rc = RC_INTR};
+	} else {
 		CLIENT_TRACE(c, "a grant is ignored: acquisition %llu does not wait",
 		             (unsigned long long)m->acquisition);
+	}
 }
 
 void

@@ -392,6 +392,22 @@ m_queue_granted(struct master *m, const struct own_command *own, const struct tr
 	m_waiter_drop(m, w);
 }
 
+/* A session that is not connected, or has not heard it when its connection ends, looks at its locks
+ * when it is connected again. */
+void
+m_queue_lost(struct master *m, const struct tree_note *lost)
+{
+	const struct m_session *s = m_session_find(m, lost->session);
+	const struct message message = {.code = MSG_granted,
+	                                .granted = {.rc = RC_INTR,
+	                                            .node = lost->node,
+	                                            .owner = lost->owner,
+	                                            .acquisition = lost->acquisition}};
+
+	if (s != NULL && s->connection != NULL)
+		m_connection_send(m, s->connection, &message);
+}
+
 void
 m_queue_gone(struct master *m, uint64_t node)
 {

@@ -101,6 +101,8 @@ void m_queue_grant_behind(struct master *m, struct lock_queue *q, size_t others,
 /* A grant was applied. */
 void m_queue_granted(struct master *m, const struct own_command *own,
                      const struct tree_answer *answer);
+/* A holder has lost the lock to an operator: its session is told. */
+void m_queue_lost(struct master *m, const struct tree_note *lost);
 /* The node is deleted: all waiters are refused, in this step or in later ones. */
 void m_queue_gone(struct master *m, uint64_t node);
 

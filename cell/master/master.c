@@ -364,6 +364,7 @@ own_applied(struct master *m, const struct tree_answer *answer)
 	case OP_remove_principal:
 	case OP_rekey_principal:
 	case OP_rotate_key:
+	case OP_unlock:
 		return; /* the replica's */
 	default:
 		own = m_proposal_applied(m, answer->op);
@@ -410,6 +411,9 @@ noted(struct master *m, const struct tree_note *note)
 	switch (note->kind) {
 	case TREE_LOCK_CHANGED:
 		m_queue_touch(m, note->node);
+		return;
+	case TREE_LOCK_LOST:
+		m_queue_lost(m, note);
 		return;
 	case TREE_DELAY_BEGAN:
 		m_delay_begin(m, &m->delays, note);

@@ -7,6 +7,7 @@
  *                         change is over: a removed replica may be switched off
  *   TRANSFER              answered when this replica is no longer master
  *   DESTROY_SESSION       answered when the session has ended
+ *   UNLOCK                answered when no such holder has the lock, which others may have then
  *   SET                   answered when the setting is in force at the master
  *   BACKED_UP             likewise, when its time is noted, by the clock of the master
  *   ROTATE_KEY            answered when the new signing key is in force
@@ -70,6 +71,7 @@ audit(const struct replica *r, const struct admin_request *o, enum rc rc, const 
 	    [OPERATION_RECOVER_PRINCIPAL] = "principal recover",
 	    [OPERATION_ROTATE_KEY] = "cell rotate-key",
 	    [OPERATION_BACKED_UP] = "backup",
+	    [OPERATION_UNLOCK] = "unlock",
 	};
 	const bool known = o->asked.what < sizeof commands / sizeof commands[0];
 	const char *command = known ? commands[o->asked.what] : NULL;
@@ -169,6 +171,20 @@ admin_session(struct replica *r, struct admin_request *o)
 	                                      o->asked.keep_delay, &r->master_update);
 	if (!o->under_way)
 		conclude(r, o, RC_NO_SESSION, o->asked.id, "");
+}
+
+static void
+admin_unlock(struct replica *r, struct admin_request *o)
+{
+	const struct op op = {.code = OP_unlock,
+	                      .unlock = {o->asked.value, o->asked.id, o->asked.keep_delay}};
+
+	if (o->proposed || !tree_lock_holder(r->tree, o->asked.value, o->asked.id)) {
+		conclude(r, o, RC_OK, o->asked.id, "");
+		return;
+	}
+	o->under_way = o->proposed = true;
+	r_propose(r, &op);
 }
 
 /* The command is decided again until the setting has the value, or can't have it. */
@@ -308,7 +324,7 @@ admin_principal(struct replica *r, struct admin_request *o)
 	}
 }
 
-/* A principal that is no administrator may end its own sessions. */
+/* A principal that is no administrator may end its own sessions, and release their locks. */
 static bool
 may_operate(const struct replica *r, const struct tree_principal *principal,
             const struct msg_operate *m)
@@ -317,7 +333,7 @@ may_operate(const struct replica *r, const struct tree_principal *principal,
 
 	if (tree_is_admin(r->tree, principal->name))
 		return true;
-	if (m->what != OPERATION_DESTROY_SESSION)
+	if (m->what != OPERATION_DESTROY_SESSION && m->what != OPERATION_UNLOCK)
 		return false;
 	if (m->name.len > 0)
 		return bytes_equal(m->name, principal->name);
@@ -372,6 +388,9 @@ decide(struct replica *r, struct admin_request *o)
 		return;
 	case OPERATION_DESTROY_SESSION:
 		admin_session(r, o);
+		return;
+	case OPERATION_UNLOCK:
+		admin_unlock(r, o);
 		return;
 	case OPERATION_SET:
 	case OPERATION_BACKED_UP:
@@ -525,14 +544,11 @@ look_at_answer(struct replica *r, enum op_code op, enum rc rc)
 	} else if (op == OP_set_members) {
 		r_member_list_settled(r);
 	} else if (op == OP_set_setting || op == OP_add_principal || op == OP_remove_principal ||
-	           op == OP_rekey_principal) {
+	           op == OP_rekey_principal || op == OP_unlock) {
 		/* The command may be another operator's: so each request is decided again. */
 		TAILQ_FOREACH(o, &r->admin.requests, entry)
-			o->under_way &= o->asked.what != OPERATION_SET &&
-			                o->asked.what != OPERATION_BACKED_UP &&
-			                o->asked.what != OPERATION_ADD_PRINCIPAL &&
-			                o->asked.what != OPERATION_REMOVE_PRINCIPAL &&
-			                o->asked.what != OPERATION_RECOVER_PRINCIPAL;
+			o->under_way &= o->asked.what <= OPERATION_DESTROY_SESSION ||
+			                o->asked.what == OPERATION_ROTATE_KEY;
 	}
 }
 

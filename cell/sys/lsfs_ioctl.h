@@ -15,8 +15,9 @@
  * every read, write and commit through this open file, which asks the cell, is done only while the
  * acquisition of the lock that the sequencer names is held, and fails with ESTALE after that. The
  * lock may be that of any file, and be held by any process of any machine. 0, or -1 with errno:
- * EINVAL: not a sequencer of this cell; ESTALE: it is stale already; ENOTTY: not a file on a
- * mounted cell. */
+ * EINVAL: not a sequencer of this cell; ESTALE: it is stale already, or the open file is dead;
+ * ECANCELED: dead because it was poisoned, or an operator has released its lock; ENOTTY: not a file
+ * on a mounted cell. */
 static inline int
 lsfs_set_sequencer(int fd, const char *sequencer)
 {

@@ -68,6 +68,8 @@ decide_for_master(struct execution *x, const struct op *op, struct result *r)
 		return apply_finish_session(x, &op->finish_session);
 	case OP_grant:
 		return apply_grant(x, &op->grant, &r->acquired);
+	case OP_unlock:
+		return apply_unlock(x, &op->unlock);
 	case OP_delay_over:
 		return apply_delay_over(x, &op->delay_over);
 	case OP_expire:

@@ -425,6 +425,31 @@ apply_cancel(struct execution *x, const struct op_cancel *o)
 
 /* ---- ends ---- */
 
+/* The sequencers of those who lose the lock are stale from now on. */
+enum rc
+apply_unlock(struct execution *x, const struct op_unlock *o)
+{
+	const struct node *n = node_find(x->tree, o->node);
+	struct holder *h = n == NULL || n->lock == NULL ? NULL : TAILQ_FIRST(&n->lock->in_order);
+
+	while (h != NULL) {
+		struct holder *next = TAILQ_NEXT(h, in_order);
+		struct tree_note *lost;
+
+		if (o->session == 0 || h->session->id == o->session) {
+			if (o->keep_delay)
+				lock_delay_begin(x, h);
+			lost = apply_note(x, TREE_LOCK_LOST, o->node);
+			lost->session = h->session->id;
+			lost->owner = h->owner;
+			lost->acquisition = h->acquisition;
+			release(x, h);
+		}
+		h = next;
+	}
+	return RC_OK;
+}
+
 void
 lock_table_free(struct tree *t)
 {
@@ -488,6 +513,20 @@ tree_lock_probe(const struct tree *t, uint64_t session, const struct acquire *a,
 	if (h != NULL && h->acquisition == a->acquisition)
 		return RC_OK;
 	return in_the_way(n, h, a->mode) ? RC_BUSY_LOCK : RC_OK;
+}
+
+bool
+tree_lock_holder(const struct tree *t, uint64_t node, uint64_t session)
+{
+	const struct node *n = node_find(t, node);
+	const struct holder *h;
+
+	if (n == NULL || n->lock == NULL)
+		return false;
+	TAILQ_FOREACH(h, &n->lock->in_order, in_order)
+		if (session == 0 || h->session->id == session)
+			return true;
+	return false;
 }
 
 bool

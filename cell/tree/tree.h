@@ -64,6 +64,7 @@ enum tree_note_kind {
 	TREE_SESSION_CREATED,   /* session */
 	TREE_SESSION_ENDED,     /* session, cause: nothing of it takes effect any more */
 	TREE_EPOCH_BEGAN,       /* epoch; ballot, former, name (why): of the begin_epoch */
+	TREE_LOCK_LOST,         /* node, session, owner, acquisition: to an operator */
 	TREE_LOCK_TAKEN,        /* node, session, lock_generation: by a new acquisition */
 	TREE_NODE_CHANGED,      /* node, parent, name; generation: of new contents, else 0 */
 	TREE_NODE_CREATED,      /* node, parent, name */
@@ -421,6 +422,8 @@ uint64_t tree_session_by_nonce(const struct tree *t, struct bytes nonce);
  * node). *held becomes the mode in which (session, owner) holds the lock already. */
 enum rc tree_lock_probe(const struct tree *t, uint64_t session, const struct acquire *a,
                         enum lock_mode *held);
+/* True if a holder of the session (0: any) has the node's lock. */
+bool tree_lock_holder(const struct tree *t, uint64_t node, uint64_t session);
 /* True if (session, owner) holds the lock by this acquisition: *g is the answer that its grant
  * had. */
 bool tree_lock_held_by(const struct tree *t, uint64_t session, uint64_t owner, uint64_t acquisition,

@@ -320,6 +320,7 @@ enum { WIRE_MINOR = 0 };
 #define WIRE_op_expire(F) /* ignored unless this renewal of the file is the last one */ \
 	F(u64, node, 0) F(u64, generation, 0) /* of its contents then */                          \
 	F(u64, began, 0) /* log index of the command that renewed it */
+#define WIRE_op_unlock(F) F(u64, node, 0) F(u64, session, 0) F(u8, keep_delay, 0) /* 0: any */
 #define WIRE_op_set_members(F) /* alone in its entry, because paxos reads it, too */    \
 	F(u64, version, 0)         /* log index of the list that it replaces; 0: the first one */ \
 	F(list, members, member)   /* the whole new list */
@@ -394,7 +395,7 @@ enum { WIRE_MINOR = 0 };
 	M(79, rekey_principal, MASTER, COMMAND, none, none)                                   \
 	M(80, rotate_key, MASTER, COMMAND, none, none)                                        \
 	M(81, purge_name, MASTER, COMMAND, none, none)                                        \
-	M(82, expire, MASTER, COMMAND, none, node)
+	M(82, expire, MASTER, COMMAND, none, node) M(83, unlock, MASTER, COMMAND, none, node)
 
 /* ---- results: in a reply whose code is RC_OK (acquired: or RC_QUEUED; refused: RC_ACCES) ---- */
 
@@ -556,12 +557,12 @@ enum { WIRE_MINOR = 0 };
 	F(u64, version, 0) F(list, members, member)
 #define WIRE_msg_operate(F) /* an operator's command, without a session, to the master */   \
 	F(u8, what, 0)                  /* enum operation */                                      \
-	F(u64, id, 0)                   /* of the replica or session; TRANSFER: 0: any replica */ \
+	F(u64, id, 0)                   /* of the replica or session; TRANSFER, UNLOCK: 0: any */ \
 	F(text, address, LIMIT_ADDRESS) /* ADD_REPLICA */                                         \
 	F(bytes, key, 32)               /* the new one of the replica or principal */             \
-	F(u8, keep_delay, 0)            /* DESTROY_SESSION: 1: its locks keep their delays */     \
+	F(u8, keep_delay, 0)            /* DESTROY_SESSION, UNLOCK: 1: locks keep their delays */ \
 	F(text, name, LIMIT_NAME)       /* of the setting or principal */                         \
-	F(u64, value, 0)                /* SET */                                             \
+	F(u64, value, 0)                /* SET; UNLOCK: the node */                           \
 	F(u8, purge, 0)                 /* REMOVE_PRINCIPAL: 1: ACL files lose the name, too */
 #define WIRE_msg_operated(F)                                                                  \
 	F(u8, rc, 0)                                                                              \

@@ -57,6 +57,7 @@ enum operation {
 	OPERATION_RECOVER_PRINCIPAL = 8, /* on a connection with the key of a replica */
 	OPERATION_ROTATE_KEY = 9,
 	OPERATION_BACKED_UP = 10, /* a backup was made and verified */
+	OPERATION_UNLOCK = 11,
 };
 /* The name of a file that was numbered: with the prefix's length, the prefix, the number. */
 #define NUMBERED_NAME "%.*s%010llu"

@@ -308,22 +308,33 @@ guard_entered(struct mount *m, struct call *c)
 void
 handle_guard(struct mount *m, struct call *c)
 {
-	if (c->event.data.len > LIMIT_SEQUENCER)
+	if (c->event.data.len > LIMIT_SEQUENCER) {
 		call_status(m, c, EINVAL);
-	else if (handle_of_call(m, c))
-		handle_enter(m, c, guard_entered);
+	} else if (handle_of_call(m, c)) {
+		if (c->handle->poisoned)
+			call_status(m, c, ECANCELED);
+		else
+			handle_enter(m, c, guard_entered);
+	}
 }
 
 /* ---- poison ---- */
 
 /* A request that was sent to the cell takes its answer, but that of a lock is given up. */
 void
+handle_poisoned(struct mount *m, struct handle *h)
+{
+	h->poisoned = true;
+	handle_die(m, h);
+	file_lock_poisoned(m, h);
+}
+
+void
 handle_poison(struct mount *m, struct call *c)
 {
 	if (!handle_of_call(m, c))
 		return;
-	handle_die(m, c->handle);
-	file_lock_poisoned(m, c->handle);
+	handle_poisoned(m, c->handle);
 	call_status(m, c, 0);
 }
 

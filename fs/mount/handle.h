@@ -26,7 +26,8 @@ struct handle {
 	struct inode *inode; /* NULL: of the virtual directory */
 	unsigned refs;       /* of calls */
 	bool released;
-	bool dead; /* every call is answered ESTALE, for ever */
+	bool dead;     /* every call is answered ESTALE, for ever */
+	bool poisoned; /* for that reason; whoever asks for a guard is told */
 	bool ready;
 	int flags;
 	struct bytes user; /* that opened it, for whom all its requests act; owned */
@@ -125,7 +126,9 @@ void handle_open(struct mount *m, struct call *c);
 void handle_create(struct mount *m, struct call *c);
 /* Attaches a sequencer (Chubby's SetSequencer): the handle's calls work only while it is valid. */
 void handle_guard(struct mount *m, struct call *c);
-/* POISON (Chubby's): the handle is dead, and nobody waits for a lock through it any more. */
+/* The handle is dead, and nobody waits for a lock through it any more. */
+void handle_poisoned(struct mount *m, struct handle *h);
+/* POISON (Chubby's). */
 void handle_poison(struct mount *m, struct call *c);
 /* The open directory keeps an ephemeral file that was made through it, until it is closed itself or
  * keeps another one: so the caller has time to open the file. NULL: none. */

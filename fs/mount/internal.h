@@ -230,6 +230,7 @@ enum { FLAG_EXEC = 0x20 }; /* the kernel's __FMODE_EXEC: opened to be executed *
 struct mount_session {
 	uint64_t id; /* of the handles and locks; 0: none yet */
 	bool over;
+	uint64_t connections; /* that were opened, so far */
 };
 
 struct block {

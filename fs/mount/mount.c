@@ -69,10 +69,14 @@ session_follow(struct mount *m)
 {
 	struct client_status s = client_status(m->client);
 	bool alive = s.session && (s.state == CLIENT_SAFE || s.state == CLIENT_JEOPARDY);
+	const uint64_t connections = client_counts(m->client).connections;
 	struct call *c;
 
 	if (m->session.id && !m->session.over && (!alive || s.session != m->session.id))
 		session_died(m);
+	if (connections != m->session.connections)
+		lock_look(m);
+	m->session.connections = connections;
 	if (!alive || s.session == m->session.id)
 		return;
 	MOUNT_TRACE(m, "session %llu begins", (unsigned long long)s.session);

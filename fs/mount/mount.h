@@ -112,8 +112,8 @@ enum mount_event_kind {
 	MOUNT_DROPPED, /* nodes, everything: the client has dropped these from its cache; before
 	                * everything else of that step of the client */
 	MOUNT_WRITTEN, /* the kernel has all replies, at the latest since now */
-	MOUNT_SESSION, /* client_status() has another state or session than before; before the
-	                * answers and grants of that step of the client */
+	MOUNT_SESSION, /* client_status() has another state or session than before, or another
+	                * connection; before the answers and grants of that step of the client */
 	MOUNT_TIMEOUT,
 };
 

@@ -226,6 +226,7 @@ image_handle(struct mount *m, struct image *i, struct versions_imaged *versions,
 	uint64_t made;
 
 	IMAGE(i, h->dead);
+	IMAGE(i, h->poisoned);
 	IMAGE(i, h->flags);
 	image_bytes(i, &h->user);
 	IMAGE(i, h->opener);

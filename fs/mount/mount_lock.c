@@ -375,6 +375,65 @@ lock_timeout(struct mount *m)
 		lock_give_back(m, l);
 }
 
+/* An operator has released the lock: no call through a handle that relied on it succeeds any more.
+ */
+static void
+lock_lost(struct mount *m, struct mount_lock *l)
+{
+	struct handle *h;
+
+	if (l->mode == LOCK_NONE)
+		return;
+	MOUNT_TRACE(m, "the lock of node %llu is lost: acquisition %llu was ended by an operator",
+	            (unsigned long long)l->inode->ino, (unsigned long long)l->acquisition);
+	l->refs++;
+	l->mode = LOCK_NONE;
+	if (l->kind == LOCK_FLOCK && (h = handle_find(m, l->key)) != NULL)
+		handle_poisoned(m, h);
+	for (size_t n = 0; n < l->handles_n; n++)
+		if ((h = handle_find(m, l->handles[n])) != NULL)
+			handle_poisoned(m, h);
+	l->handles_n = 0;
+	lock_put(m, l);
+}
+
+static void
+look_heard(struct mount *m, struct call *c, const struct client_answer *a)
+{
+	const struct result_lock *r = &a->result.lock;
+	struct cursor from = cursor_of(r->holders.packed);
+	struct mount_lock *l = c->lock;
+	struct lock_holder h;
+	bool held = a->rc != RC_OK || l->acquisition != c->acquisition;
+
+	while (!held && wire_next_lock_holder(&from, &h))
+		held = h.session == c->session && h.owner == l->owner;
+	if (!held)
+		lock_lost(m, l);
+	call_end(m, c);
+}
+
+void
+lock_look(struct mount *m)
+{
+	struct op op = {.code = OP_get_lock};
+	struct mount_lock *l;
+	struct inode *i;
+	struct call *c;
+
+	RB_FOREACH(i, inode_numbers, &m->inodes)
+		TAILQ_FOREACH(l, &i->locks, of_inode) {
+			if (l->mode == LOCK_NONE)
+				continue;
+			c = call_behind(m, i, NULL);
+			lock_refer(c, l);
+			c->ordered = false;
+			c->acquisition = l->acquisition;
+			op.get_lock.node = i->ino;
+			call_ask(m, c, &op, look_heard);
+		}
+}
+
 void
 lock_grant(struct mount *m, const struct client_grant *g)
 {
@@ -386,6 +445,8 @@ lock_grant(struct mount *m, const struct client_grant *g)
 	TAILQ_FOREACH(l, &i->locks, of_inode)
 		if (l->owner == g->owner)
 			break;
+	if (l != NULL && g->rc == RC_INTR && l->acquisition == g->acquisition)
+		lock_lost(m, l);
 	if (l == NULL || l->asked_acquisition != g->acquisition || l->granted ||
 	    (l->ask != ASK_SENT && l->ask != ASK_QUEUED))
 		return;

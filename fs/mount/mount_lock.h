@@ -63,7 +63,10 @@ void lock_drop(struct mount *m, struct mount_lock *l);
 void lock_die(struct mount *m, struct mount_lock *l);
 /* The call that waits for the lock was interrupted: its place in the queue is kept for a while. */
 void lock_interrupted(struct mount *m, struct mount_lock *l);
-/* The cell has granted an acquisition, or says that it never will. */
+/* There is another connection, and what was to be told on the last one, that locks were lost, may
+ * not have come: asks. */
+void lock_look(struct mount *m);
+/* The cell has granted an acquisition, or says that it never will, or that an operator ended it. */
 void lock_grant(struct mount *m, const struct client_grant *g);
 /* Cancels a request that is kept, before the interrupted caller has repeated its call. */
 void lock_stop_waiting(struct mount *m, struct mount_lock *l);

@@ -8,7 +8,7 @@ case_up() {
 	mount_second
 }
 
-is_queued() { [ "$(grep -c . <<< "$(attribute lock_waiters "$1")")" -ge "$2" ]; }
+is_queued() { [ "$(attribute lock_waiters "$1" 2> "$work/none" | grep -c .)" -ge "$2" ]; }
 is_locked() { [ "$(attribute lock "$1")" = "$2" ]; }
 
 # The lock of a directory has an owner that dies, also while there is no master.

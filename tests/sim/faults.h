@@ -112,6 +112,7 @@ struct swarm {
 	bool short_leave;   /* to cache: much shorter than a session lease may be */
 	unsigned caching;   /* permille of sessions that ask for leave to cache */
 	unsigned roles;     /* bits of enum role */
+	unsigned unlocks;   /* permille of the operators' wishes */
 	unsigned numbers;   /* permille of operations in directories that number a file */
 	unsigned mortal; /* permille of files with a time to live, among those that come and go */
 	unsigned quotas; /* permille of directories that get a budget, of a few nodes */

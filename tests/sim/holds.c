@@ -75,8 +75,8 @@ machine_add_hold(struct sim *s, struct machine *m, struct hold hold)
 			break;
 		}
 	}
-	if (m->closing)
-		return; /* nobody is left who could believe anything */
+	if (m->closing || unlocks_has(s, hold.node, m->session, hold.acquisition))
+		return; /* nobody is left who could believe anything, or it is told otherwise */
 	machine_check_exclusion(s, m, &hold);
 	watches_holds(s, m, &hold);
 	ARRAY_ROOM(m->holds, m->holds_n, m->holds_room);
@@ -93,6 +93,14 @@ machine_drop_hold(struct machine *m, uint64_t node, uint64_t acquisition)
 			return;
 		}
 	}
+}
+
+void
+machine_drop_owner(struct machine *m, uint64_t node, uint64_t owner)
+{
+	for (size_t i = 0; i < m->holds_n; i++)
+		if (m->holds[i].node == node && m->holds[i].owner == owner)
+			m->holds[i--] = m->holds[--m->holds_n];
 }
 
 /* Who asks for less has to reckon with others from then on; who waits for a conversion may lose

@@ -233,7 +233,8 @@ locks_took(struct sim *s, uint64_t index, uint64_t session, const struct acquire
 		const struct acquire *a = &r->op.acquire.acquire;
 
 		if (r->session != session || a->node != by->node ||
-		    a->acquisition != by->acquisition || r->executed != 0)
+		    a->acquisition != by->acquisition ||
+		    (r->executed != 0 && !unlocks_has(s, by->node, session, by->acquisition)))
 			continue;
 		r->executed = index;
 		r->want = *want;
@@ -322,8 +323,8 @@ drop(struct item *it, struct holder *h)
 		it->holders[at] = it->holders[at + 1];
 }
 
-void
-locks_release(struct item *it, uint64_t session, const struct op_release *op)
+static void
+release_held(struct item *it, uint64_t session, const struct op_release *op)
 {
 	struct holder *h = holder_of(it, session, op->owner);
 
@@ -331,9 +332,9 @@ locks_release(struct item *it, uint64_t session, const struct op_release *op)
 		drop(it, h);
 }
 
-void
-locks_cancel(struct sim *s, uint64_t index, struct item *it, uint64_t session,
-             const struct op_cancel *op)
+static void
+cancel_held(struct sim *s, uint64_t index, struct item *it, uint64_t session,
+            const struct op_cancel *op)
 {
 	struct holder *h = holder_of(it, session, op->owner);
 
@@ -351,6 +352,23 @@ locks_cancel(struct sim *s, uint64_t index, struct item *it, uint64_t session,
 		it->lock_generation++;
 		new_fence(s, index, it, h);
 	}
+}
+
+void
+locks_give_back(struct sim *s, uint64_t index, uint64_t session, const struct op *op,
+                struct outcome *want)
+{
+	struct item *it = model_item(&s->model, wire_op_node(op));
+
+	if (!model_item_alive(it)) {
+		want->rc = op->code == OP_release ? RC_STALE : RC_OK;
+		return;
+	}
+	it->lock_changed = index;
+	if (op->code == OP_release)
+		release_held(it, session, &op->release);
+	else
+		cancel_held(s, index, it, session, &op->cancel);
 }
 
 static int64_t

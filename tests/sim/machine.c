@@ -110,6 +110,8 @@ on_grant(struct sim *s, struct machine *m, const struct client_grant *g)
 	sim_trace(s, "client %d is told that the lock of %s came to acquisition %lu: %s", m->id + 1,
 	          trace_path(s, g->node), (unsigned long)g->acquisition,
 	          g->rc == RC_OK ? "ok" : rc_name(g->rc));
+	if (unlocks_told(s, m, g))
+		return;
 	if (r == NULL || r->rc != RC_QUEUED)
 		sim_fail(s, "client %d is granted what it does not wait for", m->id + 1);
 	r->waiting = false;
@@ -239,7 +241,7 @@ carry_out(struct sim *s, struct machine *m)
 	send_frames(s, m);
 	if (u->datagram.len > 0)
 		net_datagram_to_node(s, m->conn, buffer_view(&u->datagram));
-	if (u->state_changed && m->mount != NULL)
+	if ((u->state_changed || u->opened) && m->mount != NULL)
 		mounts_event(s, m, (struct mount_event){.kind = MOUNT_SESSION});
 	for (size_t i = 0; i < u->answers_n; i++)
 		on_answer(s, m, &u->answers[i]);

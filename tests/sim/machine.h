@@ -155,7 +155,10 @@ bool machine_has_parted(const struct sim *s, const struct machine *m);
 /* Its session was ended behind its back: what it believes counts no more. */
 void machine_session_destroyed(struct sim *s, uint64_t session);
 void machine_drop_hold(struct machine *m, uint64_t node, uint64_t acquisition);
+void machine_drop_owner(struct machine *m, uint64_t node, uint64_t owner);
 void machine_add_hold(struct sim *s, struct machine *m, struct hold hold);
+/* True if the client is told that an operator has taken a lock from it. */
+bool unlocks_told(struct sim *s, struct machine *m, const struct client_grant *g);
 /* Was its session ended by an operator? It may not know that yet. */
 bool machine_is_destroyed(const struct machine *m);
 /* Nobody else believes in what excludes that. */

@@ -51,10 +51,12 @@ void members_free(struct members *m);
 
 /* One change that somebody wants, until it is made or given up. */
 struct wish {
-	enum operation what;      /* 0: none */
-	uint8_t id;               /* of whom; ADD_REPLICA: of the new one, once it is known */
-	uint8_t body;             /* the new one */
-	uint64_t session;         /* that is to be ended */
+	enum operation what; /* 0: none */
+	uint8_t id;          /* of whom; ADD_REPLICA: of the new one, once it is known */
+	uint8_t body;        /* the new one */
+	uint64_t session;    /* that is to be ended, or to lose a lock (0: any) */
+	uint64_t node;       /* whose lock is to be released */
+	bool keep_delay;
 	struct setting_value set; /* what it shall be */
 	int64_t since;            /* when it was wanted first */
 	bool foolish;             /* it has to be refused */

@@ -193,23 +193,6 @@ model_item_alive(const struct item *it)
 	return it != NULL && it->died == 0;
 }
 
-static void
-release_or_cancel(struct sim *s, uint64_t index, uint64_t session, const struct op *op,
-                  struct outcome *want)
-{
-	struct item *it = model_item(&s->model, wire_op_node(op));
-
-	if (!model_item_alive(it)) {
-		want->rc = op->code == OP_release ? RC_STALE : RC_OK;
-		return;
-	}
-	it->lock_changed = index;
-	if (op->code == OP_release)
-		locks_release(it, session, &op->release);
-	else
-		locks_cancel(s, index, it, session, &op->cancel);
-}
-
 /* ---- commands ---- */
 
 /* Why the command takes no effect, whatever it is; RC_OK: it may. */
@@ -246,6 +229,12 @@ decide_unseen(struct sim *s, const struct op *op)
 		return;
 	case OP_rotate_key:
 		signing_keys_decide(s, &op->rotate_key);
+		return;
+	case OP_delay_over:
+		locks_delay_over(s, &op->delay_over);
+		return;
+	case OP_unlock:
+		unlocks_apply(s, s->model.applied, &op->unlock);
 		return;
 	case OP_add_principal:
 		model_add_principal(&s->model, s->model.applied, op->add_principal.name);
@@ -303,7 +292,7 @@ model_decide(struct sim *s, uint64_t index, const struct command *c, const struc
 		return;
 	case OP_release:
 	case OP_cancel:
-		release_or_cancel(s, index, c->session, op, want);
+		locks_give_back(s, index, c->session, op, want);
 		return;
 	case OP_transaction:
 		model_transaction(s, index, c, &op->transaction, want);
@@ -322,9 +311,6 @@ model_decide(struct sim *s, uint64_t index, const struct command *c, const struc
 		return;
 	case OP_grant:
 		locks_granted(s, index, c, &op->grant);
-		return;
-	case OP_delay_over:
-		locks_delay_over(s, &op->delay_over);
 		return;
 	case OP_expire:
 		model_expire(s, index, &op->expire);
@@ -448,6 +434,7 @@ model_free_item(struct item *it)
 	free(it->openers);
 	free(it->holders);
 	free(it->happened.all);
+	free(it->unlocked);
 	free(it);
 }
 

@@ -80,6 +80,10 @@ struct item {                          /* a node of the model */
 	uint32_t slots;               /* of a counting lock; 0: it does not count */
 	bool slot_delayed[LIMIT_SLOTS];
 	struct happenings happened;
+	struct unlocked { /* acquisitions that an operator has ended */
+		uint64_t session, acquisition;
+	} * unlocked;
+	size_t unlocked_n, unlocked_room;
 };
 
 struct name_change {
@@ -237,6 +241,13 @@ void model_check_transaction(struct sim *s, const struct record *r);
 bool model_transaction_declared(struct sim *s, const struct command *c,
                                 const struct op_transaction *o);
 
+/* ---- unlocks.c ---- */
+
+/* An operator's command. */
+void unlocks_apply(struct sim *s, uint64_t index, const struct op_unlock *op);
+/* True if the session has lost this acquisition by one. */
+bool unlocks_has(struct sim *s, uint64_t node, uint64_t session, uint64_t acquisition);
+
 /* ---- model_files.c ---- */
 
 /* The commands on files and directories; `want` gets the answer that the model expects. */
@@ -354,9 +365,8 @@ void model_check_tree(struct sim *s, const struct tree *t);
 /* The commands on locks; `want` gets the answer that the model expects. */
 void locks_acquire(struct sim *s, uint64_t index, uint64_t session, const struct acquire *a,
                    struct outcome *want);
-void locks_release(struct item *it, uint64_t session, const struct op_release *op);
-void locks_cancel(struct sim *s, uint64_t index, struct item *it, uint64_t session,
-                  const struct op_cancel *op);
+void locks_give_back(struct sim *s, uint64_t index, uint64_t session, const struct op *op,
+                     struct outcome *want);
 /* The first of the session's owners that hold it lets go; false: none holds it. */
 bool locks_session_ends(struct sim *s, struct item *it, uint64_t index, uint64_t session,
                         bool expired);

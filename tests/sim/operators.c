@@ -130,7 +130,7 @@ is_right(const struct sim *s, const struct wish *w)
 
 	if (w->foolish || w->what == OPERATION_TRANSFER || w->what == OPERATION_SET ||
 	    w->what == OPERATION_DESTROY_SESSION || w->what == OPERATION_ROTATE_KEY ||
-	    w->what == OPERATION_REMOVE_PRINCIPAL)
+	    w->what == OPERATION_REMOVE_PRINCIPAL || w->what == OPERATION_UNLOCK)
 		return true;
 	if (w->what != OPERATION_ADD_REPLICA)
 		return false;
@@ -255,6 +255,10 @@ ask(struct sim *s, struct operator* o)
 		m.operate.id = o->wish.session;
 		history_waits_over(s, o->wish.session);
 		machine_session_destroyed(s, o->wish.session);
+	} else if (o->wish.what == OPERATION_UNLOCK) {
+		m.operate.id = o->wish.session;
+		m.operate.value = o->wish.node;
+		m.operate.keep_delay = o->wish.keep_delay;
 	} else if (o->wish.what == OPERATION_SET) {
 		m.operate.name = bytes_of(setting_info(o->wish.set.setting)->name);
 		m.operate.value = o->wish.set.value;

@@ -224,6 +224,7 @@ swarm_draw_servers(struct swarm *w, uint64_t seed)
 	w->transactions = rng_chance(&own, 400) ? 300 : 0;
 	w->quotas = rng_chance(&own, 300) ? 400 : 0;
 	w->numbers = rng_chance(&own, 300) ? 400 : 0;
+	w->unlocks = rng_chance(&own, 300) ? 300 : 0;
 }
 
 void

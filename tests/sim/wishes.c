@@ -21,6 +21,8 @@ wish_text(const struct wish *w)
 		         (unsigned long)w->set.value);
 	else if (w->what == OPERATION_DESTROY_SESSION)
 		snprintf(text, sizeof text, "end session %lu", (unsigned long)w->session);
+	else if (w->what == OPERATION_UNLOCK)
+		snprintf(text, sizeof text, "release the lock of node %lu", (unsigned long)w->node);
 	else if (w->what == OPERATION_ROTATE_KEY)
 		snprintf(text, sizeof text, "rotate the signing key");
 	else if (w->what == OPERATION_ADD_PRINCIPAL)
@@ -148,6 +150,26 @@ wish_destroy(struct sim *s)
 	return (struct wish){.what = OPERATION_DESTROY_SESSION, .session = m->session};
 }
 
+/* Somebody's lock, if there is one that is held. */
+static struct wish
+wish_unlock(struct sim *s)
+{
+	const uint64_t from = rng_below(&s->rights.rng, s->model.next);
+
+	for (uint64_t n = 0; n < s->model.next; n++) {
+		const struct item *it = model_item(&s->model, (from + n) % s->model.next);
+
+		if (model_item_alive(it) && it->holders_n > 0)
+			return (struct wish){.what = OPERATION_UNLOCK,
+			                     .node = it->node,
+			                     .session = rng_chance(&s->rights.rng, 500)
+			                                    ? it->holders[0].session
+			                                    : 0,
+			                     .keep_delay = rng_chance(&s->rights.rng, 500)};
+	}
+	return (struct wish){0};
+}
+
 /* Another one is master; this one does not know it yet, and may be removed meanwhile. */
 struct host *
 wish_deposed_master(struct sim *s)
@@ -213,6 +235,8 @@ wish_draw(struct sim *s)
 		return wish_destroy(s);
 	if (rng_chance(&s->rights.rng, 100))
 		return (struct wish){.what = OPERATION_ROTATE_KEY};
+	if (rng_chance(&s->rights.rng, s->swarm.unlocks))
+		return wish_unlock(s);
 	if (rng_chance(&s->rng, s->swarm.settings))
 		return wish_setting(s);
 	if (kind < (members < 3 ? 60u : members < 5 ? 40u : 25u))

@@ -145,18 +145,24 @@ do_append(struct sim *s, struct machine *m, int p)
 		                     .append = {.node = proc->node, .data = bytes_of(text)}});
 }
 
+/* Where operators release locks, the write is under the guard of the lock. */
 static void
 increment(struct sim *s, struct machine *m, int p)
 {
 	struct process *proc = &m->processes[p];
-	const struct record *read = work_answer(s, proc, 1);
+	const struct record *by = work_answer(s, proc, 0), *read = work_answer(s, proc, 1);
 	char text[24] = "";
+	struct op op;
 
 	must(read->contents.len < sizeof text);
 	if (read->contents.len > 0)
 		memcpy(text, read->contents.data, read->contents.len);
 	snprintf(text, sizeof text, "%lu", strtoul(text, NULL, 10) + 1);
-	work_ask(s, m, p, set_contents(proc->node, text));
+	op = set_contents(proc->node, text);
+	if (s->swarm.unlocks > 0 && by->want.fence != 0)
+		work_ask_guarded(s, m, p, &op, by);
+	else
+		work_ask(s, m, p, op);
 }
 
 /* flock, read, write, unlock; the last two sometimes without waiting in between. */

@@ -46,10 +46,12 @@ COMMAND(session)
 
 	p->call = 0;
 	p->b->client.status.grace_end = mono_add(p->b->now, script_value_ms(s, "grace", 45000));
+	p->b->client.counts.connections += !strcmp(state, "again");
 	if (!strcmp(state, "new"))
 		bench_new_session(p->b);
 	else
 		bench_state(p->b, !strcmp(state, "safe")       ? CLIENT_SAFE
+		                  : !strcmp(state, "again")    ? CLIENT_SAFE
 		                  : !strcmp(state, "jeopardy") ? CLIENT_JEOPARDY
 		                                               : CLIENT_EXPIRED);
 }
@@ -190,6 +192,8 @@ other_does(struct player *p, const char *what, const char *name, const char *to)
 		                   attr_of(b->cell, lookup(b->cell, node, to)).kind);
 	if (!strcmp(what, "restricts"))
 		return restrict_elsewhere(b, node);
+	if (!strcmp(what, "breaks")) /* an operator, and nobody is told */
+		return run(b->cell, 0, OP(unlock, .node = node));
 	if (!strcmp(what, "closes"))
 		return run(b->cell, b->other,
 		           OP(close_ephemeral, .node = script_value_number(p->s, "number", node)));
@@ -328,7 +332,7 @@ static const struct script_command commands[] = {
     {"freeze", "[CALL]: its caller is interrupted, and no signal is the reason", run_freeze},
     {"kill", "[CALL]: a signal that ends its process", run_kill},
     {"wait", "MILLISECONDS", run_wait},
-    {"session", "safe|jeopardy|expired|new [grace=MS]", run_session},
+    {"session", "safe|jeopardy|expired|new|again (on another connection) [grace=MS]", run_session},
     {"leave", "MILLISECONDS: of the leave to cache are left", run_leave},
     {"late", "MILLISECONDS: replies that the kernel keeps are written so late", run_late},
     {"dropped", "INODE|everything: by the client from its cache", run_dropped},
@@ -339,7 +343,7 @@ static const struct script_command commands[] = {
     {"resume", ": the cell answers everything, from now on at once", run_resume},
     {"other",
      "writes|deletes|locks|unlocks|renames|restricts|creates|mkdir|rmdir|fills|empties|closes|"
-     "marks|ends "
+     "marks|ends|breaks "
      "NAME ...",
      run_other},
     {"quota", "BYTES: are left", run_quota},

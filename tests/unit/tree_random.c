@@ -410,7 +410,12 @@ random_rotation(struct rng *r, const struct tree *t)
 static struct op
 random_master_op(struct rng *r, const struct tree *t)
 {
-	switch (rng_below(r, 18)) {
+	switch (rng_below(r, 19)) {
+	case 18:
+		return (struct op){.code = OP_unlock,
+		                   .unlock = {.node = random_node(r, t, 1),
+		                              .session = rng_below(r, 2) * random_session(r, t),
+		                              .keep_delay = rng_chance(r, 500)}};
 	case 17:
 		return random_rotation(r, t);
 	case 16:

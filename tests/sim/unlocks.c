@@ -1,0 +1,60 @@
+/* Locks that operators release, while their holders live on. */
+#include "cell/base/memory.h"
+#include "tests/sim/sim.h"
+
+static void
+note(struct item *it, uint64_t session, uint64_t acquisition)
+{
+	ARRAY_ROOM(it->unlocked, it->unlocked_n, it->unlocked_room);
+	it->unlocked[it->unlocked_n++] = (struct unlocked){session, acquisition};
+}
+
+bool
+unlocks_has(struct sim *s, uint64_t node, uint64_t session, uint64_t acquisition)
+{
+	const struct item *it = model_item(&s->model, node);
+
+	for (size_t i = 0; it != NULL && i < it->unlocked_n; i++)
+		if (it->unlocked[i].session == session &&
+		    it->unlocked[i].acquisition == acquisition)
+			return true;
+	return false;
+}
+
+/* Its clients are told later, and may believe what they like until then. */
+void
+unlocks_apply(struct sim *s, uint64_t index, const struct op_unlock *op)
+{
+	struct item *it = model_item(&s->model, op->node);
+
+	if (!model_item_alive(it))
+		return;
+	for (size_t i = 0; i < it->holders_n; i++) {
+		const struct holder h = it->holders[i];
+
+		if (op->session != 0 && h.session != op->session)
+			continue;
+		note(it, h.session, h.now.acquisition);
+		note(it, h.session, h.earlier.acquisition);
+		for (int m = 0; m < s->machines_n; m++)
+			if (s->machines[m].session == h.session)
+				machine_drop_owner(&s->machines[m], it->node, h.owner);
+	}
+	while (it->holders_n > 0 &&
+	       locks_session_ends(s, it, index,
+	                          op->session != 0 ? op->session : it->holders[0].session,
+	                          op->keep_delay))
+		;
+}
+
+bool
+unlocks_told(struct sim *s, struct machine *m, const struct client_grant *g)
+{
+	if (g->rc != RC_INTR)
+		return false;
+	if (!unlocks_has(s, g->node, m->session, g->acquisition))
+		sim_fail(s, "client %d is told that it has lost what no operator took", m->id + 1);
+	if (m->mount != NULL)
+		mounts_event(s, m, (struct mount_event){.kind = MOUNT_GRANT, .grant = g});
+	return true;
+}
