@@ -41,6 +41,25 @@ case_a_fail_over_in_the_middle() {
 	is "$(cat "$theirs/f")" secret
 }
 
+# The history shows to each what he may read when he asks.
+case_changes_that_a_group_may_read() {
+	local old
+	printf 'admin\n@team\n' > "$m/acl/readers"
+	: > "$m/acl/team"
+	echo secret > "$d/f"
+	setfattr -n user.ls.acl.read -v readers "$d/f"
+	is "$(changes_of_f)" 0
+	old=$(master)
+	kill_replica "$old"
+	echo ann > "$m/acl/team"
+	echo more > "$d/f"
+	[ "$(changes_of_f)" -ge 3 ]
+	start_replica "$old"
+	: > "$m/acl/team"
+	is "$(changes_of_f)" 0
+}
+changes_of_f() { timeout 2 cat "$m2/.cell/changes" | grep -c "${d##*/}/f\"" || :; }
+
 case_down() { down; }
 
 run_cases
