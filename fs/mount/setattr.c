@@ -42,6 +42,8 @@ set_mtime(struct mount *m, struct call *c)
 
 	if (inode_lives_on(c->inode)) {
 		c->inode->attr.mtime_ns = now ? c->inode->attr.mtime_ns : c->event.mtime_ns;
+		if (h)
+			h->dated = false; /* before it was deleted */
 		setattr_answer(m, c);
 		return;
 	}
