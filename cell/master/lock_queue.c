@@ -242,8 +242,9 @@ m_waiters_drop(struct master *m, struct m_session *s)
 
 /* ---- grants ---- */
 
+/* `behind`: a session whose waiter is first as long as it lives; 0: none. */
 static void
-grant(struct master *m, struct lock_queue *q, struct waiter *w)
+grant(struct master *m, struct lock_queue *q, struct waiter *w, uint64_t behind)
 {
 	struct op op = {.code = OP_grant};
 	struct own_command *own;
@@ -251,7 +252,7 @@ grant(struct master *m, struct lock_queue *q, struct waiter *w)
 	M_TRACE(m, "lock %" PRIu64 ": owner %" PRIu64 " of session %" PRIu64 " is next", q->node,
 	        w->acquire.owner, w->session->id);
 	m->work += REQUEST_WORK;
-	op.grant = (struct op_grant){.session = w->session->id, .acquire = w->acquire};
+	op.grant = (struct op_grant){w->session->id, w->acquire, behind};
 	own = m_propose_for(m, w->user, &op);
 	own->session = w->session->id;
 	own->node = q->node;
@@ -301,25 +302,27 @@ m_queue_grant(struct master *m, struct lock_queue *q)
 			return;
 		}
 		if (!w->granting)
-			grant(m, q, w);
+			grant(m, q, w, 0);
 		if (w->acquire.mode != LOCK_SHARED)
 			return;
 		shares++;
 	}
 }
 
-/* A grant to that waiter that is under way already may come too early. One whose session's end is
- * proposed may get none: then the next one is first. */
+/* A grant to that waiter that is under way already may come too early. When the end of its session
+ * is proposed the next one may be first by then. */
 void
 m_queue_grant_first(struct master *m, struct lock_queue *q)
 {
-	struct waiter *w;
+	struct waiter *first = RB_MIN(waiter_places, &q->places), *next = first;
 
-	RB_FOREACH(w, waiter_places, &q->places) {
-		grant(m, q, w);
-		if (!w->session->ending.entered)
-			return;
-	}
+	grant(m, q, first, 0);
+	if (!first->session->ending.entered)
+		return;
+	while (next != NULL && next->session == first->session)
+		next = RB_NEXT(waiter_places, &q->places, next);
+	if (next != NULL)
+		grant(m, q, next, first->session->id);
 }
 
 void
@@ -339,13 +342,13 @@ m_queue_grant_behind(struct master *m, struct lock_queue *q, size_t others,
 		if (w->acquire.mode == LOCK_SHARED) {
 			if (room-- == 0)
 				return;
-			grant(m, q, w);
+			grant(m, q, w, 0);
 			shared = true;
 			continue;
 		}
 		if (!shared ||
 		    (w->converting && others == 1 && w == RB_MIN(waiter_places, &q->places)))
-			grant(m, q, w);
+			grant(m, q, w, 0);
 		return;
 	}
 }

@@ -296,7 +296,7 @@ locks_granted(struct sim *s, uint64_t index, const struct command *c, const stru
 
 	struct item *it = model_item(&s->model, op->acquire.node);
 
-	if (!model_alive(&s->model, op->session))
+	if (!model_alive(&s->model, op->session) || model_alive(&s->model, op->behind))
 		return;
 	if (!model_permits_grant(s, c, op)) {
 		refused(s, index, op);
