@@ -23,8 +23,9 @@ enum { NEWEST, FORMER, IN_FORCE };
 
 struct key_rotation {
 	struct key_rotation_config config;
-	struct sign_keys held, wanted; /* on disk; and when no write fails */
-	uint64_t since;                /* of the keys in force, as they were followed */
+	struct sign_keys held, wanted;           /* on disk; and when no write fails */
+	uint64_t since;                          /* of the keys in force, as they were followed */
+	uint8_t followed[IN_FORCE][SIGN_PUBLIC]; /* those, of which one may be missing (0) */
 	bool introducing;
 	uint8_t next[SIGN_PUBLIC];          /* the key that is being introduced */
 	bool kept_by[LIMIT_REPLICA_ID + 1]; /* members that have it on disk */
@@ -98,8 +99,16 @@ add(struct sign_keys *keys, const uint8_t secret[SIGN_SECRET])
 		memcpy(keys->secret[keys->n++], secret, SIGN_SECRET);
 }
 
-/* The keys in force are kept, then the newest of the others, which stand in that order. `secret`
- * NULL: no other one. */
+static bool
+was_in_force(const struct key_rotation *k, const uint8_t public_key[SIGN_PUBLIC])
+{
+	return memcmp(k->followed[NEWEST], public_key, SIGN_PUBLIC) == 0 ||
+	       memcmp(k->followed[FORMER], public_key, SIGN_PUBLIC) == 0;
+}
+
+/* The keys in force are kept, then the newest of the others, which stand in that order: keys that
+ * were in force last are older than those that were introduced since. `secret` NULL: no other one.
+ */
 static void
 keep(struct key_rotation *k, const uint8_t *secret)
 {
@@ -118,8 +127,10 @@ keep(struct key_rotation *k, const uint8_t *secret)
 	named = named && has(&wanted, in_force(k, NEWEST));
 	if (secret != NULL)
 		add(&wanted, secret);
-	for (int i = 0; i < k->wanted.n; i++)
-		add(&wanted, k->wanted.secret[i]);
+	for (int older = 0; older <= 1; older++)
+		for (int i = 0; i < k->wanted.n; i++)
+			if (was_in_force(k, sign_public(k->wanted.secret[i])) == older)
+				add(&wanted, k->wanted.secret[i]);
 	k->wanted = wanted;
 	cell_file_writer_set_keys(k->config.writer, &wanted, named ? in_force(k, NEWEST) : NULL,
 	                          named ? in_force(k, FORMER) : NULL,
@@ -334,6 +345,8 @@ key_rotation_follow(struct key_rotation *k)
 	k->since = tree_signing_since(k->config.tree);
 	clock_io_log(k->config.clock, LEVEL_INFO, "the cell has a new signing key");
 	keep(k, NULL);
+	for (int i = 0; i < IN_FORCE; i++)
+		memcpy(k->followed[i], in_force(k, i), SIGN_PUBLIC);
 	k->ask = clock_io_now(k->config.clock);
 	backoff_reset(&k->backoff);
 	k->missing_told = false;
@@ -422,6 +435,9 @@ key_rotation_new(const struct key_rotation_config *config)
 
 	k->config = *config;
 	k->held = k->wanted = config->identity->signing;
+	memcpy(k->followed[NEWEST], config->identity->cell_file.signing_public, SIGN_PUBLIC);
+	if (config->identity->cell_file.has_former)
+		memcpy(k->followed[FORMER], config->identity->cell_file.former_public, SIGN_PUBLIC);
 	if (memcmp(in_force(k, NEWEST), config->identity->cell_file.signing_public, SIGN_PUBLIC) ==
 	    0)
 		k->since = tree_signing_since(config->tree);

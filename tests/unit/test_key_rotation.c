@@ -197,6 +197,27 @@ TEST(test_keeps_what_may_be_in_force)
 	end(&f);
 }
 
+/* A replica that was away finds other keys in force: the one that was in force before is older than
+ * the one that was introduced. */
+TEST(test_keeps_what_was_introduced)
+{
+	const struct bytes newest = {sign_public(secret(2)), SIGN_PUBLIC};
+	const struct bytes former = {sign_public(secret(3)), SIGN_PUBLIC};
+	struct fixture f;
+
+	begin(&f);
+	introduce(&f, 1);
+	assert_true(signing_load(f.tree, 7, newest, former));
+	key_rotation_follow(f.rotation);
+	report_written(&f, RC_OK, true);
+	for (uint8_t number = 2; number <= 4; number++)
+		introduce(&f, number);
+	assert_false(has(0));
+	for (uint8_t number = 1; number <= 4; number++)
+		assert_true(has(number));
+	end(&f);
+}
+
 /* A former key that nobody has any more goes out of force. */
 TEST(test_rotates_without_the_former_key)
 {
