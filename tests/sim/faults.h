@@ -242,6 +242,7 @@ struct core {
 	int64_t served_at; /* when there was one last */
 	int64_t until;     /* then the rest heals */
 	uint64_t epoch;    /* when it was expected */
+	bool outside;      /* the master of that epoch is none of the core: it may go */
 };
 
 /* Does only a core heal at first, in this run? */
