@@ -456,8 +456,9 @@ px_on_heartbeat(struct px *px, uint8_t from, const struct msg_heartbeat *m)
 	                                              .keys = px->keys}});
 }
 
-/* The sender is no longer master, so the grant to it is void. The replica that it names becomes a
- * candidate at once; the others wait for the span of a lease. */
+/* The sender is no longer master, so the grant to it is void. The replica that it names asks
+ * for votes at once, for this message may have been long under way; the others wait for the span of
+ * a lease. */
 void
 px_on_hand_over(struct px *px, uint8_t from, const struct msg_hand_over *m)
 {
@@ -475,7 +476,7 @@ px_on_hand_over(struct px *px, uint8_t from, const struct msg_hand_over *m)
 	if (m->to == px->config.self && px_may_be_candidate(px) &&
 	    m->last <= px->acceptor.accepted_to && !px_is_bound(px, px->config.self) &&
 	    mono_reached(px->now, px->lease.silent_until))
-		px_begin_candidacy(px);
+		px_ask_for_votes(px);
 }
 
 /* ---- rounds that are believed: a faulty replica must not carry the ballots of the cell away ----

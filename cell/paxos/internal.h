@@ -405,7 +405,7 @@ void px_on_gather(struct px *px, uint8_t from, const struct msg_gather *m);
 void px_on_accept(struct px *px, uint8_t from, const struct msg_accept *m);
 /* Handles a heartbeat: grants the lease, and learns the chosen slots. */
 void px_on_heartbeat(struct px *px, uint8_t from, const struct msg_heartbeat *m);
-/* A master hands over: this replica becomes a candidate at once. */
+/* A master hands over: this replica asks for votes at once. */
 void px_on_hand_over(struct px *px, uint8_t from, const struct msg_hand_over *m);
 /* Prepares the acceptor at the start, when the log is recovered. */
 void px_accept_begin(struct px *px);

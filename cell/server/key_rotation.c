@@ -99,13 +99,6 @@ add(struct sign_keys *keys, const uint8_t secret[SIGN_SECRET])
 		memcpy(keys->secret[keys->n++], secret, SIGN_SECRET);
 }
 
-static bool
-was_in_force(const struct key_rotation *k, const uint8_t public_key[SIGN_PUBLIC])
-{
-	return memcmp(k->followed[NEWEST], public_key, SIGN_PUBLIC) == 0 ||
-	       memcmp(k->followed[FORMER], public_key, SIGN_PUBLIC) == 0;
-}
-
 /* The keys in force are kept, then the newest of the others, which stand in that order: keys that
  * were in force last are older than those that were introduced since. `secret` NULL: no other one.
  */
@@ -128,9 +121,14 @@ keep(struct key_rotation *k, const uint8_t *secret)
 	if (secret != NULL)
 		add(&wanted, secret);
 	for (int older = 0; older <= 1; older++)
-		for (int i = 0; i < k->wanted.n; i++)
-			if (was_in_force(k, sign_public(k->wanted.secret[i])) == older)
+		for (int i = 0; i < k->wanted.n; i++) {
+			const uint8_t *key = sign_public(k->wanted.secret[i]);
+			const bool followed = memcmp(k->followed[NEWEST], key, SIGN_PUBLIC) == 0 ||
+			                      memcmp(k->followed[FORMER], key, SIGN_PUBLIC) == 0;
+
+			if (followed == older)
 				add(&wanted, k->wanted.secret[i]);
+		}
 	k->wanted = wanted;
 	cell_file_writer_set_keys(k->config.writer, &wanted, named ? in_force(k, NEWEST) : NULL,
 	                          named ? in_force(k, FORMER) : NULL,

@@ -130,6 +130,9 @@ has_or_converts(const struct sim *s, const struct item *it, const struct record 
 static void
 check_turn(struct sim *s, const struct item *it, uint64_t session, const struct acquire *a)
 {
+	/* It had the lock as it was asked for again. */
+	if (unlocks_since(it, session, asked(s, session, a)))
+		return;
 	for (size_t i = 0; i < s->history.acquires_n; i++) {
 		const struct record *r = s->history.acquires[i];
 		const struct acquire *w = &r->op.acquire.acquire;

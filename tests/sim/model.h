@@ -82,6 +82,7 @@ struct item {                          /* a node of the model */
 	struct happenings happened;
 	struct unlocked { /* acquisitions that an operator has ended */
 		uint64_t session, acquisition;
+		int64_t at;
 	} * unlocked;
 	size_t unlocked_n, unlocked_room;
 };
@@ -247,6 +248,8 @@ bool model_transaction_declared(struct sim *s, const struct command *c,
 void unlocks_apply(struct sim *s, uint64_t index, const struct op_unlock *op);
 /* True if the session has lost this acquisition by one. */
 bool unlocks_has(struct sim *s, uint64_t node, uint64_t session, uint64_t acquisition);
+/* Has an operator taken the lock from the session since then? */
+bool unlocks_since(const struct item *it, uint64_t session, int64_t at);
 
 /* ---- model_files.c ---- */
 

@@ -3,10 +3,10 @@
 #include "tests/sim/sim.h"
 
 static void
-note(struct item *it, uint64_t session, uint64_t acquisition)
+note(const struct sim *s, struct item *it, uint64_t session, uint64_t acquisition)
 {
 	ARRAY_ROOM(it->unlocked, it->unlocked_n, it->unlocked_room);
-	it->unlocked[it->unlocked_n++] = (struct unlocked){session, acquisition};
+	it->unlocked[it->unlocked_n++] = (struct unlocked){session, acquisition, s->now};
 }
 
 bool
@@ -17,6 +17,15 @@ unlocks_has(struct sim *s, uint64_t node, uint64_t session, uint64_t acquisition
 	for (size_t i = 0; it != NULL && i < it->unlocked_n; i++)
 		if (it->unlocked[i].session == session &&
 		    it->unlocked[i].acquisition == acquisition)
+			return true;
+	return false;
+}
+
+bool
+unlocks_since(const struct item *it, uint64_t session, int64_t at)
+{
+	for (size_t i = 0; i < it->unlocked_n; i++)
+		if (it->unlocked[i].session == session && it->unlocked[i].at >= at)
 			return true;
 	return false;
 }
@@ -34,8 +43,8 @@ unlocks_apply(struct sim *s, uint64_t index, const struct op_unlock *op)
 
 		if (op->session != 0 && h.session != op->session)
 			continue;
-		note(it, h.session, h.now.acquisition);
-		note(it, h.session, h.earlier.acquisition);
+		note(s, it, h.session, h.now.acquisition);
+		note(s, it, h.session, h.earlier.acquisition);
 		for (int m = 0; m < s->machines_n; m++)
 			if (s->machines[m].session == h.session)
 				machine_drop_owner(&s->machines[m], it->node, h.owner);
