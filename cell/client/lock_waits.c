@@ -97,14 +97,18 @@ wait_over(struct client *c, struct lock_wait *w, enum rc rc, uint64_t lock_gener
 }
 
 /* A grant of a wait that was removed is ignored: its cancel or release is in flight and gives the
- * lock back. RC_INTR: a lock that was held is lost, to an operator. */
+ * lock back. RC_INTR: a lock that was held is lost, to an operator; of a wait that is being
+ * presented, it is what the last connection had not told: the answer says where it stands now. */
 void
 client_lock_waits_on_granted(struct client *c, const struct msg_granted *m)
 {
 	struct lock_wait *w = wait_find(c, (struct lock_key){m->node, m->owner, m->acquisition});
 	struct client_update *u = c->update;
 
-	if (w != NULL) {
+	if (w != NULL && w->presenting && m->rc == RC_INTR) {
+		CLIENT_TRACE(c, "acquisition %llu of node %llu was lost before it was known",
+		             (unsigned long long)m->acquisition, (unsigned long long)m->node);
+	} else if (w != NULL) {
 		wait_over(c, w, m->rc, m->lock_generation, m->fence);
 	} else if (m->rc == RC_INTR) {
 		CLIENT_TRACE(c, "acquisition %llu of node %llu is lost",

@@ -65,5 +65,7 @@ unlocks_told(struct sim *s, struct machine *m, const struct client_grant *g)
 		sim_fail(s, "client %d is told that it has lost what no operator took", m->id + 1);
 	if (m->mount != NULL)
 		mounts_event(s, m, (struct mount_event){.kind = MOUNT_GRANT, .grant = g});
+	else
+		work_granted(s, m, g); /* it may wait, and not know that it had the lock */
 	return true;
 }
