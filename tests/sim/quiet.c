@@ -5,10 +5,9 @@
 
 enum { SPARE_PERCENT = 5 }; /* for a clock that runs fast */
 
-/* Without an order between replicas one that lacks much catches up slowly. */
 /* Applied, and saved: after a save the log is trimmed. */
-static bool
-all_have_everything(const struct sim *s)
+bool
+quiet_all_have_everything(const struct sim *s)
 {
 	for (int i = 0; i < s->hosts_n; i++) {
 		const struct host *n = &s->hosts[i];
@@ -24,7 +23,7 @@ all_have_everything(const struct sim *s)
 void
 quiet_begin(struct sim *s)
 {
-	if (bulk_all_well(s) && all_have_everything(s))
+	if (bulk_all_well(s) && quiet_all_have_everything(s))
 		s->quiet = (struct quiet){.since = s->now, .applied = s->model.applied};
 }
 

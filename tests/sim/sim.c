@@ -309,18 +309,25 @@ end_of_run(const struct sim *s, int64_t done)
 	return end > RUN_SECONDS * SECOND ? end : RUN_SECONDS * SECOND;
 }
 
+/* Without an order between replicas one that lacks much catches up slowly. */
+static bool
+catches_up(const struct sim *s)
+{
+	return s->swarm.datagrams && !quiet_all_have_everything(s);
+}
+
 /* Where a faulty replica has driven up the rounds of some, the others catch up step by step, and
  * the last master may go as the run ends: then it ends under the next one. */
 static int64_t
 end_without_master(struct sim *s, int64_t end, int64_t done)
 {
-	if (s->quiet.since != 0 || sim_serving(s) != NULL)
+	if (s->quiet.since != 0 || (sim_serving(s) != NULL && !catches_up(s)))
 		return end;
-	while (sim_serving(s) == NULL && step(s, end + LATE_SECONDS * SECOND))
+	while ((sim_serving(s) == NULL || catches_up(s)) && step(s, end + LATE_SECONDS * SECOND))
 		;
 	while (step(s, (end = end_of_run(s, done))))
 		;
-	return end;
+	return end > s->now ? end : s->now;
 }
 
 void

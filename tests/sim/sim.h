@@ -83,6 +83,8 @@ struct sim;
 
 /* From here on; a client or a replica sends that; the run ends. */
 void quiet_begin(struct sim *s);
+/* All replicas have all that was decided, saved. */
+bool quiet_all_have_everything(const struct sim *s);
 void quiet_frame(struct sim *s, struct bytes frame);
 void quiet_check(struct sim *s);
 
