@@ -162,7 +162,8 @@ commit(int fd, struct bytes contents)
 	return error;
 }
 
-/* Replaces the given version, and no other. 0 or an errno. */
+/* Replaces the given version, and no other. 0 or an errno; ECANCELED: it is another one, or was by
+ * the time of the commit. */
 static int
 replace(const char *path, struct bytes contents)
 {
@@ -175,10 +176,10 @@ replace(const char *path, struct bytes contents)
 		error = ECANCELED;
 	buffer_free(&old);
 	if (error == 0)
-		return commit(fd, contents);
-	if (fd >= 0)
+		error = commit(fd, contents);
+	else if (fd >= 0)
 		close(fd);
-	return error;
+	return error == EAGAIN || error == ESTALE ? ECANCELED : error;
 }
 
 /* The file appears with its contents: it is made under another name. 0 or an errno. */
