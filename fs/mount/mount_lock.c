@@ -445,12 +445,16 @@ lock_grant(struct mount *m, const struct client_grant *g)
 	TAILQ_FOREACH(l, &i->locks, of_inode)
 		if (l->owner == g->owner)
 			break;
-	if (l != NULL && g->rc == RC_INTR && l->acquisition == g->acquisition)
-		lock_lost(m, l);
-	if (l == NULL || l->asked_acquisition != g->acquisition || l->granted ||
-	    (l->ask != ASK_SENT && l->ask != ASK_QUEUED))
+	if (l == NULL)
 		return;
 	l->refs++;
+	if (g->rc == RC_INTR && l->acquisition == g->acquisition)
+		lock_lost(m, l);
+	if (l->asked_acquisition != g->acquisition || l->granted ||
+	    (l->ask != ASK_SENT && l->ask != ASK_QUEUED)) {
+		lock_put(m, l);
+		return;
+	}
 	if (g->rc == RC_OK)
 		lock_came(m, l);
 	else if (g->rc == RC_STALE && !i->dead)

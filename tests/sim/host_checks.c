@@ -121,6 +121,9 @@ check_asked(struct sim *s, const struct host *n)
 {
 	const int64_t least = VOTE_LEASES * setting_changes_greatest(s, SETTING_master_lease);
 
+	/* Whoever was away asks the voters of an older list. */
+	if (px_members(replica_px(n->replica))->version < s->members.newest.version)
+		return;
 	if (s->leased.holder != 0 && s->leased.holder != n->id && s->now < s->leased.until &&
 	    s->now - s->leased.since > least)
 		sim_fail(s,
