@@ -76,23 +76,29 @@ client_lock_waits_remove(struct client *c, struct lock_key key)
 }
 
 static void
-wait_over(struct client *c, struct lock_wait *w, enum rc rc, uint64_t lock_generation,
-          uint64_t fence)
+tell(struct client *c, const struct client_grant *g)
 {
 	struct client_update *u = c->update;
 
+	ARRAY_ROOM(u->grants, u->grants_n, u->grants_room);
+	u->grants[u->grants_n++] = *g;
+}
+
+static void
+wait_over(struct client *c, struct lock_wait *w, enum rc rc, uint64_t lock_generation,
+          uint64_t fence)
+{
 	CLIENT_TRACE(c, "acquisition %llu of node %llu waits no more: %s",
 	             (unsigned long long)w->acquire.acquisition,
 	             (unsigned long long)w->acquire.node, rc_name(rc));
-	ARRAY_ROOM(u->grants, u->grants_n, u->grants_room);
-	u->grants[u->grants_n++] = (struct client_grant){
-	    .node = w->acquire.node,
-	    .owner = w->acquire.owner,
-	    .acquisition = w->acquire.acquisition,
-	    .rc = rc,
-	    .lock_generation = lock_generation,
-	    .fence = fence,
-	};
+	tell(c, &(struct client_grant){
+	            .node = w->acquire.node,
+	            .owner = w->acquire.owner,
+	            .acquisition = w->acquire.acquisition,
+	            .rc = rc,
+	            .lock_generation = lock_generation,
+	            .fence = fence,
+	        });
 	wait_drop(c, w);
 }
 
@@ -103,7 +109,6 @@ void
 client_lock_waits_on_granted(struct client *c, const struct msg_granted *m)
 {
 	struct lock_wait *w = wait_find(c, (struct lock_key){m->node, m->owner, m->acquisition});
-	struct client_update *u = c->update;
 
 	if (w != NULL && w->presenting && m->rc == RC_INTR) {
 		CLIENT_TRACE(c, "acquisition %llu of node %llu was lost before it was known",
@@ -113,11 +118,10 @@ client_lock_waits_on_granted(struct client *c, const struct msg_granted *m)
 	} else if (m->rc == RC_INTR) {
 		CLIENT_TRACE(c, "acquisition %llu of node %llu is lost",
 		             (unsigned long long)m->acquisition, (unsigned long long)m->node);
-		ARRAY_ROOM(u->grants, u->grants_n, u->grants_room);
-		u->grants[u->grants_n++] = (struct client_grant){.node = m->node,
-		                                                 .owner = m->owner,
-		                                                 .acquisition = m->acquisition,
-		                                                 .rc = RC_INTR};
+		tell(c, &(struct client_grant){.node = m->node,
+		                               .owner = m->owner,
+		                               .acquisition = m->acquisition,
+		                               .rc = RC_INTR});
 	} else {
 		CLIENT_TRACE(c, "a grant is ignored: acquisition %llu does not wait",
 		             (unsigned long long)m->acquisition);

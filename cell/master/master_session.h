@@ -189,7 +189,7 @@ void m_cache_forget(struct master *m, struct m_session *s);
 
 struct session_ending {
 	bool proposed;          /* the end is, by the master itself */
-	bool entered;           /* some end is, or was and was refused */
+	bool entered;           /* an end is, by anyone, or was, and was refused */
 	enum session_end cause; /* as an operator has ordered it; 0 if none has */
 	uint64_t connection;    /* on which the client was told of the order; 0: on none */
 	mono_t latest; /* ordered: by then the client knows of it, or has no leave to cache */

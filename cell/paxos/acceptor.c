@@ -199,8 +199,7 @@ stands_instead(const struct px *px, uint64_t last)
 	uint64_t from = last > px->log.base ? last : px->log.base;
 
 	return px->candidate.role == PX_FOLLOWER && !px->candidate.stood_instead &&
-	       px_may_be_candidate(px) && !px_is_bound(px, px->config.self) &&
-	       px->log.last > from &&
+	       px_may_stand(px) && px->log.last > from &&
 	       log_window_bytes(&px->log, from, px->log.last) > PX_AHEAD_BYTES;
 }
 
@@ -473,9 +472,7 @@ px_on_hand_over(struct px *px, uint8_t from, const struct msg_hand_over *m)
 	if (!ballot_equal(m->ballot, px->acceptor.master) || px->candidate.role != PX_FOLLOWER)
 		return;
 	px_follow(px, BALLOT_NONE, px->config.lease);
-	if (m->to == px->config.self && px_may_be_candidate(px) &&
-	    m->last <= px->acceptor.accepted_to && !px_is_bound(px, px->config.self) &&
-	    mono_reached(px->now, px->lease.silent_until))
+	if (m->to == px->config.self && m->last <= px->acceptor.accepted_to && px_may_stand(px))
 		px_ask_for_votes(px);
 }
 

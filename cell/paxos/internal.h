@@ -461,6 +461,8 @@ span_t px_jitter(struct px *px);
 /* True for a voter of the list in force, as far as known. An open change may remove its vote, but
  * the voters of the new list may not know yet that they are voters. */
 bool px_may_be_candidate(const struct px *px);
+/* True when it may be one now: no lease is in its way. */
+bool px_may_stand(const struct px *px);
 /* Asks all voters whether this replica may be a candidate. */
 void px_ask_for_votes(struct px *px);
 /* Handles the consent of one; it becomes a candidate when a majority has consented lately. */

@@ -86,6 +86,13 @@ px_may_be_candidate(const struct px *px)
 	       px_is_voter(&px->group.members, px->config.self);
 }
 
+bool
+px_may_stand(const struct px *px)
+{
+	return px_may_be_candidate(px) && !px_is_bound(px, px->config.self) &&
+	       mono_reached(px->now, px->lease.silent_until);
+}
+
 static bool
 vote_complete(const struct px *px, const struct vote *v)
 {
@@ -105,7 +112,7 @@ ask_one(struct px *px, uint8_t id)
 
 /* The span until this replica asks again: longer each time. */
 static span_t
-patience(struct px *px)
+ask_interval(struct px *px)
 {
 	const span_t span = {px->config.heartbeat.ns << px->candidate.asks};
 
@@ -122,7 +129,7 @@ send_prepares(struct px *px)
 	for (int i = 0; i < px->group.others_n; i++)
 		if (!vote_complete(px, &px->candidate.votes[px->group.others[i]]))
 			ask_one(px, px->group.others[i]);
-	px->candidate.retry_at = mono_add(px->now, patience(px));
+	px->candidate.retry_at = mono_add(px->now, ask_interval(px));
 	px_gather(px);
 }
 
@@ -132,9 +139,7 @@ send_prepares(struct px *px)
 void
 px_begin_candidacy(struct px *px)
 {
-	must(px->candidate.role == PX_FOLLOWER && px_may_be_candidate(px) &&
-	     !px_is_bound(px, px->config.self));
-	must(mono_reached(px->now, px->lease.silent_until));
+	must(px->candidate.role == PX_FOLLOWER && px_may_stand(px));
 	px->candidate.role = PX_CANDIDATE;
 	px_accept_follow(px, BALLOT_NONE);
 	px_accept_see(px, px->acceptor.promised);
@@ -187,7 +192,7 @@ px_ask_for_votes(struct px *px)
 		c->asks_since = px->now;
 	if (c->asks == PX_ASKS_MAX)
 		px_say_hello(px);
-	c->stand_at = mono_add(px->now, patience(px));
+	c->stand_at = mono_add(px->now, ask_interval(px));
 	if (is_consented(px)) {
 		px_begin_candidacy(px);
 		return;
@@ -209,7 +214,7 @@ px_on_pre_voted(struct px *px, uint8_t from, const struct msg_pre_voted *m)
 	}
 	PX_TRACE(px, "replica %u would promise it a ballot", from);
 	c->pre_voted[from] = true;
-	if (is_consented(px) && px_may_be_candidate(px))
+	if (is_consented(px) && px_may_stand(px))
 		px_begin_candidacy(px);
 }
 
@@ -435,8 +440,10 @@ px_on_refused(struct px *px, uint8_t from, const struct msg_refused *m)
 
 			px_lease_keep(px);
 			lose(px, (span_t){0});
-			if (px_may_be_candidate(px) && !px_is_bound(px, px->config.self))
-				leased ? px_begin_candidacy(px) : px_ask_for_votes(px);
+			if (px_may_stand(px) && leased)
+				px_begin_candidacy(px);
+			else if (px_may_stand(px))
+				px_ask_for_votes(px);
 		}
 	} else if (c->role == PX_CANDIDATE) {
 		c->retry_at = mono_min(c->retry_at, soon);
@@ -453,7 +460,7 @@ px_ask_again(struct px *px)
 
 	if (!px_has_promises(px) && (often || answered(px, false))) {
 		lose(px, (span_t){0});
-		if (px_may_be_candidate(px) && !px_is_bound(px, px->config.self))
+		if (px_may_stand(px))
 			px_ask_for_votes(px);
 		return;
 	}
