@@ -126,12 +126,16 @@ run_check(struct sim *s, struct event *e)
 {
 	const int64_t lease = setting_changes_greatest(s, SETTING_cache_lease);
 	const uint64_t session = model_unowned_session(&s->model);
+	const struct host *master = sim_serving(s);
 	int64_t since = s->swarm.chaos_ms * MS;
 
+	/* The lease of the only voter does not end while it is paused. */
+	if (master != NULL && master->paused_until > since)
+		since = master->paused_until;
 	since = s->model.epoch_from > since ? s->model.epoch_from : since;
 	since += SETTLE_MS * MS;
 	since = s->guest.removed_at > since ? s->guest.removed_at : since;
-	if (session != 0 && sim_serving(s) != NULL && s->now > since + lease + SLACK_MS * MS)
+	if (session != 0 && master != NULL && s->now > since + lease + SLACK_MS * MS)
 		sim_fail(s, "the guest was removed, and session %lu goes on",
 		         (unsigned long)session);
 	heap_push(&s->heap, (struct event){.at = e->at + SECOND, .run = run_check});
