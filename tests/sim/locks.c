@@ -240,6 +240,7 @@ locks_took(struct sim *s, uint64_t index, uint64_t session, const struct acquire
 		    (r->executed != 0 && !unlocks_has(s, by->node, session, by->acquisition)))
 			continue;
 		r->executed = index;
+		r->by_another = true;
 		r->want = *want;
 		r->waiting = false;
 	}

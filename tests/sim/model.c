@@ -325,7 +325,17 @@ model_decide(struct sim *s, uint64_t index, const struct command *c, const struc
 
 /* The same request may stand in the log more than once; it takes effect the first time. Only an
  * acquire that has to wait, and a command that would change more than it declares, come to nothing
- * and count again. */
+ * and count again; so does an acquire whose lock was granted while it waited, and taken by an
+ * operator. */
+static bool
+counts(struct sim *s, const struct record *r)
+{
+	const struct acquire *a = &r->op.acquire.acquire;
+
+	return r->executed == 0 || (r->op.code == OP_acquire && r->by_another &&
+	                            unlocks_has(s, a->node, r->session, a->acquisition));
+}
+
 static void
 command(struct sim *s, uint64_t index, const struct command *c)
 {
@@ -337,7 +347,7 @@ command(struct sim *s, uint64_t index, const struct command *c)
 	model_past_stamped(&s->model, c->stamp_ns);
 	if (c->number != 0 && r == NULL)
 		sim_fail(s, "index %lu holds a request that nobody made", (unsigned long)index);
-	if (r != NULL && (r->executed != 0 || !model_alive(&s->model, c->session))) {
+	if (r != NULL && (!counts(s, r) || !model_alive(&s->model, c->session))) {
 		trace_command(s, index, &op, r, NULL);
 		return;
 	}
@@ -365,6 +375,7 @@ command(struct sim *s, uint64_t index, const struct command *c)
 	    (op.code == OP_acquire && want.rc == RC_BUSY_LOCK && op.acquire.acquire.wait))
 		return;
 	r->executed = index;
+	r->by_another = false;
 	r->want = want;
 	history_executed(s, r);
 }
