@@ -10,9 +10,8 @@
 
 /* Looks at the mounts of this machine, or at the one that contains `path` (canonical; NULL: all):
  * dead ones, those without a lease, second ones of a cell, directories that are locked for this
- * machine only, ACL names without a file. Adds the
- * cell file of each to the object `cells`, with the path of the key that the mount uses. Returns
- * the number of mounts. */
+ * machine only, ACL names without a file. Adds the cell file of each to the object `cells`, with
+ * the path of the key that the mount uses. Returns the number of mounts. */
 int doctor_mounts(json_t *findings, const char *path, json_t *cells);
 /* Looks at the mounts that /etc/fstab has, at boot, of all cells or of that with the cell file
  * `file` (canonical; NULL: all), at all places or at the one that contains `path`: those that are

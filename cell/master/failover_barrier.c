@@ -139,8 +139,6 @@ m_await_forget(struct master *m, struct m_session *s)
 		m_timer_off(m, &m->await.timer);
 }
 
-/* ---- the barrier ---- */
-
 /* ---- raising and falling ---- */
 
 /* The longest leave to cache that an earlier master may have given. */

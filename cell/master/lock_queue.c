@@ -282,8 +282,8 @@ grantable(struct master *m, struct lock_queue *q, struct waiter *w, size_t share
 }
 
 /* Grants to one exclusive waiter, or to the shared ones before the first exclusive one, as many as
- * there is room for. Of the
- * waiters for a lock that the barrier keeps, only a holder gets a grant. */
+ * there is room for. Of the waiters for a lock that the barrier keeps, only a holder gets a
+ * grant. */
 void
 m_queue_grant(struct master *m, struct lock_queue *q)
 {

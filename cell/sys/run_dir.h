@@ -3,10 +3,10 @@
  * end, and lsctl reads which process serves a mount.
  *
  * The directory is RUNSTATEDIR/lsfs for root, if it can be made there; else, and for other users,
- * $XDG_RUNTIME_DIR/lsfs, or /tmp/lsfs-UID where that is not set. Its mode is
- * always 0700, since a record holds the nonce that proves the right to end a session. A record's
- * owner holds a lock on its file as long as the process lives. So neither a process that got the
- * recorded pid later nor a record from before a reboot is taken for a living owner. */
+ * $XDG_RUNTIME_DIR/lsfs, or /tmp/lsfs-UID where that is not set. Its mode is always 0700, since a
+ * record holds the nonce that proves the right to end a session. A record's owner holds a lock on
+ * its file as long as the process lives. So neither a process that got the recorded pid later nor a
+ * record from before a reboot is taken for a living owner. */
 #ifndef LSFS_SYS_RUN_DIR_H
 #define LSFS_SYS_RUN_DIR_H
 

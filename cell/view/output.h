@@ -9,9 +9,9 @@
 
 /* ---- lines, whatever the names in them are ---- */
 
-/* Prints a line. A control character in it (C1 ones included), and a byte
- * that is not UTF-8, is shown as \xNN for each of its bytes: the name of a host, a principal or a
- * file can neither forge a line nor give commands to a terminal. */
+/* Prints a line. A control character in it (C1 ones included), and a byte that is not UTF-8, is
+ * shown as \xNN for each of its bytes: the name of a host, a principal or a file can neither forge
+ * a line nor give commands to a terminal. */
 void line_print(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Writes such a text to `to`. */
 void line_put(FILE *to, const char *text);

@@ -12,9 +12,8 @@
  * call is answered with its result, or with EINTR if there is no result within a second. A call
  * whose caller was stopped or frozen goes on, except that a healthy cell's lock is not waited for:
  * a stopped process shall not be granted it. The driver reports a call again, whose caller may have
- * received a signal since, until it is answered. The
- * effects of a request whose call was answered EINTR are undone or recorded when the cell
- * answers. */
+ * received a signal since, until it is answered. The effects of a request whose call was answered
+ * EINTR are undone or recorded when the cell answers. */
 #ifndef LSFS_FS_MOUNT_MOUNT_H
 #define LSFS_FS_MOUNT_MOUNT_H
 

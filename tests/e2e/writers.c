@@ -1,11 +1,10 @@
 /* writers CELLFILE KEYFILE WRITERS FILES SIZE [list|even]: a load at full speed, without a mount.
  *
  * So many writers share one session, and the files among them; each writes again as soon as it was
- * answered: 1 to SIZE bytes, now and then as many as a file can hold, and with `even` always
- * SIZE. No write may fail,
- * be lost or be done twice: the content generations tell. With `list` each creates its part of
- * the files, and then lists the directory, page by page, again and again. Until SIGTERM; each
- * second a line
+ * answered: 1 to SIZE bytes, now and then as many as a file can hold, and with `even` always SIZE.
+ * No write may fail, be lost or be done twice: the content generations tell. With `list` each
+ * creates its part of the files, and then lists the directory, page by page, again and again. Until
+ * SIGTERM; each second a line
  *
  *   SECONDS WRITES BYTES MEDIAN P99    since the beginning; or pages, and names in them
  *

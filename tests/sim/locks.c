@@ -125,8 +125,8 @@ has_or_converts(const struct sim *s, const struct item *it, const struct record 
 }
 
 /* Nobody passes a waiter, not over a fail-over either. Two that share a lock are in nobody's way,
- * unless it counts:
- * who comes while the other's grant is under way may be first when that is refused. */
+ * unless it counts: who comes while the other's grant is under way may be first when that is
+ * refused. */
 static void
 check_turn(struct sim *s, const struct item *it, uint64_t session, const struct acquire *a)
 {

@@ -1,5 +1,5 @@
-/* Which faults a seed has. Each seed leaves some kinds out: what never
- * happens in one run lets others go deeper. */
+/* Which faults a seed has. Each seed leaves some kinds out: what never happens in one run lets
+ * others go deeper. */
 #include <stdarg.h>
 #include <stdio.h>
 #include "tests/sim/sim.h"
