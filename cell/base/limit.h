@@ -54,7 +54,7 @@ enum {
 	LIMIT_QUEUED = 1 << 16,         /* requests that wait in the client for a free slot */
 	LIMIT_CACHED = 3584, /* nodes that a client caches; its replies under way make more keys */
 	LIMIT_CACHE = 64 * 1024 * 1024, /* bytes of a client's cache */
-	LIMIT_CACHE_MARKS = 4096,       /* nodes of which a client has dropped its copy while
+	LIMIT_CACHE_DROPPED = 4096,     /* nodes of which a client has dropped its copy while
 	                                 * earlier replies are under way */
 	LIMIT_PRINCIPALS = 4096,        /* principals of a cell */
 	LIMIT_PRINCIPAL_SESSIONS = 1024,

@@ -29,9 +29,9 @@ struct cache_entry {
 };
 
 /* A node that was dropped, while replies from before that may still arrive. */
-struct cache_mark {
-	RB_ENTRY(cache_mark) entry;
-	TAILQ_ENTRY(cache_mark) by_age; /* when settled */
+struct cache_dropped {
+	RB_ENTRY(cache_dropped) entry;
+	TAILQ_ENTRY(cache_dropped) by_age; /* when settled */
 	uint64_t node;
 	size_t commands; /* that drop it, and are not answered */
 	uint64_t below;  /* nothing is kept from replies to requests with lower numbers, */
@@ -46,7 +46,7 @@ name_compare(const struct cache_name *a, const struct cache_name *b)
 
 KEYED_TREE(cache_entries, cache_entry, entry, node)
 RB_GENERATE_INTERNAL(cache_names, cache_name, entry, name_compare, __attribute__((unused)) static)
-KEYED_TREE(cache_marks, cache_mark, entry, node)
+KEYED_TREE(cache_drops, cache_dropped, entry, node)
 
 void
 cache_begin(struct cache *c)
@@ -54,7 +54,7 @@ cache_begin(struct cache *c)
 	*c = (struct cache){0};
 	RB_INIT(&c->entries);
 	TAILQ_INIT(&c->uses);
-	RB_INIT(&c->marks);
+	RB_INIT(&c->dropped);
 	TAILQ_INIT(&c->settled);
 }
 
@@ -146,76 +146,76 @@ entry_name(const struct cache_entry *e, struct bytes name)
 	return RB_FIND(cache_names, (struct cache_names *)&e->names, &like);
 }
 
-/* ---- marks ---- */
+/* ---- what was dropped ---- */
 
-static struct cache_mark *
-mark_find(const struct cache *c, uint64_t node)
+static struct cache_dropped *
+dropped_find(const struct cache *c, uint64_t node)
 {
-	return cache_marks_find(&c->marks, node);
+	return cache_drops_find(&c->dropped, node);
 }
 
 static void
-mark_free(struct cache *c, struct cache_mark *m)
+dropped_free(struct cache *c, struct cache_dropped *d)
 {
-	if (m->commands == 0) {
-		TAILQ_REMOVE(&c->settled, m, by_age);
+	if (d->commands == 0) {
+		TAILQ_REMOVE(&c->settled, d, by_age);
 		c->settled_n--;
 	}
-	RB_REMOVE(cache_marks, &c->marks, m);
-	free(m);
+	RB_REMOVE(cache_drops, &c->dropped, d);
+	free(d);
 }
 
-/* Returns the mark of the node, which the caller settles, or not. */
-static struct cache_mark *
-mark_get(struct cache *c, uint64_t node)
+/* Of the node; the caller settles it, or not. */
+static struct cache_dropped *
+dropped_get(struct cache *c, uint64_t node)
 {
-	struct cache_mark *m = mark_find(c, node);
+	struct cache_dropped *d = dropped_find(c, node);
 
-	if (m == NULL) {
-		m = memory_zero(1, sizeof *m);
-		m->node = node;
-		RB_INSERT(cache_marks, &c->marks, m);
-	} else if (m->commands == 0) {
-		TAILQ_REMOVE(&c->settled, m, by_age);
+	if (d == NULL) {
+		d = memory_zero(1, sizeof *d);
+		d->node = node;
+		RB_INSERT(cache_drops, &c->dropped, d);
+	} else if (d->commands == 0) {
+		TAILQ_REMOVE(&c->settled, d, by_age);
 		c->settled_n--;
 	}
-	return m;
+	return d;
 }
 
-/* `next` never falls, so the marks are settled in the order of `below`. */
+/* `next` never falls, so they are settled in the order of `below`. */
 static void
-mark_settle(struct cache *c, struct cache_mark *m, uint64_t next)
+dropped_settle(struct cache *c, struct cache_dropped *d, uint64_t next)
 {
-	m->below = next;
-	TAILQ_INSERT_TAIL(&c->settled, m, by_age);
+	d->below = next;
+	TAILQ_INSERT_TAIL(&c->settled, d, by_age);
 	c->settled_n++;
 }
 
 static void
-marks_settle_all(struct cache *c, uint64_t next)
+dropped_settle_all(struct cache *c, uint64_t next)
 {
 	c->all_below = next;
 	while (!TAILQ_EMPTY(&c->settled))
-		mark_free(c, TAILQ_FIRST(&c->settled));
+		dropped_free(c, TAILQ_FIRST(&c->settled));
 }
 
 static bool
 may_keep(const struct cache *c, uint64_t node, uint64_t number, uint64_t index)
 {
-	const struct cache_mark *m = mark_find(c, node);
+	const struct cache_dropped *d = dropped_find(c, node);
 
 	if (number < c->all_below)
 		return false;
-	return m == NULL || (m->commands == 0 && (number >= m->below || index >= m->index));
+	return d == NULL || (d->commands == 0 && (number >= d->below || index >= d->index));
 }
 
 void
 cache_settle(struct cache *c, uint64_t oldest)
 {
-	struct cache_mark *m;
+	struct cache_dropped *d;
 
-	while ((m = TAILQ_FIRST(&c->settled)) != NULL && m->below <= oldest)
-		mark_free(c, m);
+	while ((d = TAILQ_FIRST(&c->settled)) != NULL && d->below <= oldest)
+		dropped_free(c, d);
 }
 
 /* ---- drops ---- */
@@ -223,14 +223,14 @@ cache_settle(struct cache *c, uint64_t oldest)
 void
 cache_drop(struct cache *c, uint64_t node, uint64_t next)
 {
-	struct cache_mark *m = mark_get(c, node);
+	struct cache_dropped *d = dropped_get(c, node);
 
 	entry_drop(c, node);
-	m->index = UINT64_MAX;
-	if (m->commands == 0)
-		mark_settle(c, m, next);
-	if (c->settled_n > LIMIT_CACHE_MARKS)
-		marks_settle_all(c, next);
+	d->index = UINT64_MAX;
+	if (d->commands == 0)
+		dropped_settle(c, d, next);
+	if (c->settled_n > LIMIT_CACHE_DROPPED)
+		dropped_settle_all(c, next);
 }
 
 void
@@ -238,17 +238,17 @@ cache_drop_all(struct cache *c, uint64_t next)
 {
 	while (!TAILQ_EMPTY(&c->uses))
 		entry_free(c, TAILQ_FIRST(&c->uses));
-	marks_settle_all(c, next);
+	dropped_settle_all(c, next);
 }
 
 void
 cache_end(struct cache *c)
 {
-	struct cache_mark *m;
+	struct cache_dropped *d;
 
 	cache_drop_all(c, 0);
-	while ((m = RB_ROOT(&c->marks)) != NULL)
-		mark_free(c, m);
+	while ((d = RB_ROOT(&c->dropped)) != NULL)
+		dropped_free(c, d);
 }
 
 /* The node of this name in the directory, as far as it is known; else 0. */
@@ -323,7 +323,7 @@ cache_submitted(struct cache *c, const uint64_t *nodes, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
 		entry_drop(c, nodes[i]);
-		mark_get(c, nodes[i])->commands++;
+		dropped_get(c, nodes[i])->commands++;
 	}
 }
 
@@ -332,15 +332,15 @@ void
 cache_answered(struct cache *c, const uint64_t *nodes, size_t n, uint64_t index, uint64_t next)
 {
 	for (size_t i = 0; i < n; i++) {
-		struct cache_mark *m = mark_find(c, nodes[i]);
+		struct cache_dropped *d = dropped_find(c, nodes[i]);
 
-		if (m == NULL)
+		if (d == NULL)
 			continue;
-		must(m->commands > 0);
-		if (m->index < index)
-			m->index = index;
-		if (--m->commands == 0)
-			mark_settle(c, m, next);
+		must(d->commands > 0);
+		if (d->index < index)
+			d->index = index;
+		if (--d->commands == 0)
+			dropped_settle(c, d, next);
 	}
 }
 

@@ -32,15 +32,15 @@ enum {
 
 RB_HEAD(cache_entries, cache_entry);
 TAILQ_HEAD(cache_uses, cache_entry);
-RB_HEAD(cache_marks, cache_mark);
-TAILQ_HEAD(cache_settled, cache_mark);
+RB_HEAD(cache_drops, cache_dropped);
+TAILQ_HEAD(cache_settled, cache_dropped);
 
 struct cache {
 	struct cache_entries entries; /* by node */
 	struct cache_uses uses;       /* the least recently used first */
 	size_t entries_n, bytes;
 
-	struct cache_marks marks; /* the nodes that were dropped, by node */
+	struct cache_drops dropped; /* the nodes that were dropped, by node */
 	struct cache_settled
 	    settled; /* those for which no command is under way, the oldest first */
 	size_t settled_n;
@@ -55,7 +55,7 @@ struct cache_nodes {
 
 /* An empty cache. */
 void cache_begin(struct cache *c);
-/* Frees all of it, marks too: the session is over, and numbers begin again. */
+/* Frees all of it: the session is over, and numbers begin again. */
 void cache_end(struct cache *c);
 
 /* An answer: RC_OK with a result, whose views are valid until the cache changes, or RC_NOENT. */

@@ -239,7 +239,7 @@ client_session_denied(struct client *c)
 
 /* Ends a session in good order: after the last request, and while the lease is valid. */
 void
-client_session_close(struct client *c, enum session_end cause)
+client_session_close(struct client *c, enum end_cause cause)
 {
 	if (c->session.closing)
 		return;

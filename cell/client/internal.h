@@ -96,7 +96,7 @@ struct client_session {
 	mono_t grace_end;    /* while NEW or in JEOPARDY */
 	mono_t patience_end; /* from then on requests without a session are answered RC_IO */
 	bool closing;
-	enum session_end closes_as;
+	enum end_cause closes_as;
 	mono_t close_end; /* CLOSED by then in every case */
 	/* Numbers of sessions and of connections on which one was opened, of masters of a later
 	 * epoch, and of times in jeopardy. */
@@ -267,7 +267,7 @@ void client_session_denied(struct client *c);
  * is still to end it. */
 void client_session_lost(struct client *c, bool ended);
 /* Begins to end the session in good order, with this cause. */
-void client_session_close(struct client *c, enum session_end cause);
+void client_session_close(struct client *c, enum end_cause cause);
 /* The session is ended, or the time for it is over: the client is CLOSED. */
 void client_session_closed(struct client *c);
 /* The session in an image. */

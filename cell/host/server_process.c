@@ -275,7 +275,7 @@ static void
 on_check(uv_check_t *handle)
 {
 	struct server_process *p = handle->data;
-	enum replica_condition now;
+	enum voting_condition now;
 
 	if (p->closing)
 		return;

@@ -165,7 +165,7 @@ void m_lock_end_session(struct master *m, struct m_session *s, struct m_request 
                         const struct op_end_session *op);
 /* The entry that is being put together ends the session, or part of what it has left: adds the
  * grants that follow. */
-void m_lock_session_ends(struct master *m, uint64_t session, enum session_end cause);
+void m_lock_session_ends(struct master *m, uint64_t session, enum end_cause cause);
 /* That entry ends the node's lock-delay: adds the grants that follow. */
 void m_lock_delay_ends(struct master *m, uint64_t node);
 /* A release or cancel with this number was received, perhaps not for the first time: an earlier

@@ -398,7 +398,7 @@ m_lock_cancel(struct master *m, struct m_session *s, struct m_request *r,
 }
 
 void
-m_lock_session_ends(struct master *m, uint64_t session, enum session_end cause)
+m_lock_session_ends(struct master *m, uint64_t session, enum end_cause cause)
 {
 	const struct m_session *gone = m_end_entered(m, session);
 	uint64_t node = 0;
@@ -418,7 +418,7 @@ m_lock_end_session(struct master *m, struct m_session *s, struct m_request *r,
                    const struct op_end_session *op)
 {
 	m_propose_request(m, s, r);
-	m_lock_session_ends(m, op->session, (enum session_end)op->cause);
+	m_lock_session_ends(m, op->session, (enum end_cause)op->cause);
 	m_propose_flush(m);
 }
 

@@ -384,7 +384,7 @@ farewell(struct master *m, struct m_session *s)
 }
 
 void
-m_end_order(struct master *m, struct m_session *s, enum session_end cause)
+m_end_order(struct master *m, struct m_session *s, enum end_cause cause)
 {
 	M_TRACE(m, "session %" PRIu64 " is to end, as an operator orders", s->id);
 	if (s->ending.cause == 0) {
@@ -436,7 +436,7 @@ m_end_run(struct master *m)
 /* ---- in the log ---- */
 
 void
-m_end_propose(struct master *m, struct m_session *s, enum session_end cause)
+m_end_propose(struct master *m, struct m_session *s, enum end_cause cause)
 {
 	struct op op = {
 	    .code = OP_end_session,
@@ -472,7 +472,7 @@ m_end_refused(struct master *m, uint64_t session)
 }
 
 void
-m_end_applied(struct master *m, uint64_t id, enum session_end cause)
+m_end_applied(struct master *m, uint64_t id, enum end_cause cause)
 {
 	struct m_session *s = m_session_find(m, id);
 
@@ -514,7 +514,7 @@ void
 m_end_finish(struct master *m)
 {
 	struct op op = {.code = OP_finish_session};
-	enum session_end cause;
+	enum end_cause cause;
 	uint64_t session;
 
 	must(!m->barrier.stands && !m->ending.finishing);

@@ -188,10 +188,10 @@ void m_cache_forget(struct master *m, struct m_session *s);
  * session that has more than goes in one entry the rest goes in further ones. */
 
 struct session_ending {
-	bool proposed;          /* the end is, by the master itself */
-	bool entered;           /* an end is, by anyone, or was, and was refused */
-	enum session_end cause; /* as an operator has ordered it; 0 if none has */
-	uint64_t connection;    /* on which the client was told of the order; 0: on none */
+	bool proposed;        /* the end is, by the master itself */
+	bool entered;         /* an end is, by anyone, or was, and was refused */
+	enum end_cause cause; /* as an operator has ordered it; 0 if none has */
+	uint64_t connection;  /* on which the client was told of the order; 0: on none */
 	mono_t latest; /* ordered: by then the client knows of it, or has no leave to cache */
 	bool due;      /* ordered: nothing but the barrier stands before it */
 	TAILQ_ENTRY(m_session) entry;
@@ -209,19 +209,19 @@ void m_end_begin(struct master *m);
 /* Forgets what was proposed: the mastership is lost. */
 void m_end_clear(struct master *m);
 /* An operator orders the end of the session. Its client is told first. */
-void m_end_order(struct master *m, struct m_session *s, enum session_end cause);
+void m_end_order(struct master *m, struct m_session *s, enum end_cause cause);
 /* Of an end that an operator ordered: the client knows of it, or its time is over. */
 void m_end_due(struct master *m, struct m_session *s);
 /* Ends the sessions that are due, as many as the step has time for: the barrier has fallen. */
 void m_end_run(struct master *m);
 /* Proposes the end of the session, with the grants that follow from it. */
-void m_end_propose(struct master *m, struct m_session *s, enum session_end cause);
+void m_end_propose(struct master *m, struct m_session *s, enum end_cause cause);
 /* An end of the session is proposed, by anyone; returns the session, NULL if there is none. */
 const struct m_session *m_end_entered(struct master *m, uint64_t session);
 /* apply has refused the end of the session (0: of none). */
 void m_end_refused(struct master *m, uint64_t session);
 /* apply has ended the session: its record goes. */
-void m_end_applied(struct master *m, uint64_t id, enum session_end cause);
+void m_end_applied(struct master *m, uint64_t id, enum end_cause cause);
 /* True if there may be a part to propose, which does not wait at the gate. */
 bool m_end_has_more(const struct master *m);
 /* Proposes the next part of what is left of an ended session, if there is one, or waits at the gate

@@ -111,7 +111,7 @@ static const char *
 ailment(const struct page *p)
 {
 	const struct replica *r = server_replica(p->server);
-	const enum replica_condition condition = replica_condition(r);
+	const enum voting_condition condition = replica_condition(r);
 
 	if (condition != CONDITION_VOTING && condition != CONDITION_LEARNER)
 		return condition_words(condition)->means;

@@ -226,9 +226,9 @@ struct px_candidate {
 	unsigned asks;      /* a follower's for votes, or a candidate's Prepares, in a row */
 	mono_t progress_at; /* when a promise, or a value, has last brought it forward */
 	mono_t elected_at;
-	unsigned patience;  /* leases, see yields; 0: PX_YIELD_LEAST */
-	uint64_t own_write; /* of the promise to its own ballot; 0: not given yet */
-	bool leaving;       /* hands over when nothing is in flight, at the latest at leave_by */
+	unsigned yield_after; /* as many leases, see yields; 0: PX_YIELD_LEAST */
+	uint64_t own_write;   /* of the promise to its own ballot; 0: not given yet */
+	bool leaving;         /* hands over when nothing is in flight, at the latest at leave_by */
 	mono_t leave_by;
 	uint8_t leave_to; /* 0: the voter with the longest log */
 	const char *leave_why;

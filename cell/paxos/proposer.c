@@ -377,12 +377,12 @@ yields(struct px *px)
 
 	if (!px_lease_valid(px, px->now))
 		return leases >= 1;
-	if (c->patience == 0 || leases > 8 * (int64_t)c->patience)
-		c->patience = PX_YIELD_LEAST;
-	if (leases < c->patience)
+	if (c->yield_after == 0 || leases > 8 * (int64_t)c->yield_after)
+		c->yield_after = PX_YIELD_LEAST;
+	if (leases < c->yield_after)
 		return false;
-	if (c->patience < PX_YIELD_MOST)
-		c->patience *= 2;
+	if (c->yield_after < PX_YIELD_MOST)
+		c->yield_after *= 2;
 	return true;
 }
 

@@ -175,7 +175,7 @@ struct px_status {
 	mono_t master_until;    /* px_has_master before that */
 	uint64_t first, chosen; /* px_first, px_chosen */
 	uint8_t behind;         /* px_behind */
-	enum replica_condition condition;
+	enum voting_condition condition;
 	mono_t deadline;
 };
 
@@ -239,7 +239,7 @@ struct px_log_room px_log_room(const struct px *px);
 /* The list in force after the last chosen slot. */
 const struct px_members *px_members(const struct px *px);
 /* Why this replica has no vote at the moment; CONDITION_VOTING when it has one. */
-enum replica_condition px_condition(const struct px *px);
+enum voting_condition px_condition(const struct px *px);
 /* A replica from which a copy of the state is to be fetched, because this replica needs entries
  * that are trimmed there; 0: none. */
 uint8_t px_behind(const struct px *px);

@@ -145,7 +145,7 @@ px_is_fit(const struct px *px)
 	return px_may_promise(px) && !px->repair.stateless;
 }
 
-enum replica_condition
+enum voting_condition
 px_condition(const struct px *px)
 {
 	if (px->witness.expelled)

@@ -122,7 +122,7 @@ struct replica_update {
 	 * replica_condition; replica_deadline. */
 	size_t backlog;
 	bool unsent;
-	enum replica_condition condition;
+	enum voting_condition condition;
 	mono_t deadline;
 };
 
@@ -147,7 +147,7 @@ const struct latency *replica_commits(const struct replica *r);
 /* Its paxos. */
 const struct px *replica_px(const struct replica *r);
 /* The condition of this replica, for people. */
-enum replica_condition replica_condition(const struct replica *r);
+enum voting_condition replica_condition(const struct replica *r);
 /* The replicas to connect to, with their keys: the newest list that was applied here or sent by
  * another replica, removed members included; before there is one, that of the configuration. A
  * view, valid until the next step. */

@@ -14,10 +14,10 @@ is_alone(const struct replica *r)
 	return mono_reached(r->now, mono_add(r->master_seen, patience));
 }
 
-enum replica_condition
+enum voting_condition
 replica_condition(const struct replica *r)
 {
-	enum replica_condition condition = r->paxos->condition;
+	enum voting_condition condition = r->paxos->condition;
 
 	if (r->settings.outdated)
 		return CONDITION_OUTDATED;

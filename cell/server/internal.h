@@ -330,9 +330,9 @@ struct server {
 	bool stepping;
 	mono_t turn_began; /* at the first step of this turn; MONO_NEVER: it had none yet */
 	struct replica_times times;
-	enum replica_condition condition; /* as it was logged last */
-	enum server_verdict news;         /* the verdict that server_turn must still return */
-	bool failed;                      /* no more steps are taken */
+	enum voting_condition condition; /* as it was logged last */
+	enum server_verdict news;        /* the verdict that server_turn must still return */
+	bool failed;                     /* no more steps are taken */
 
 	/* server.c */
 	struct local_clients clients; /* clients in this process, and the frames for them */

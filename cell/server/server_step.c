@@ -63,7 +63,7 @@ is_removed(const struct server *s)
 }
 
 static enum log_level
-level_of(enum replica_condition condition)
+level_of(enum voting_condition condition)
 {
 	if (condition == CONDITION_VOTING || condition == CONDITION_LEARNER)
 		return LEVEL_INFO;
@@ -74,7 +74,7 @@ level_of(enum replica_condition condition)
 static void
 follow_condition(struct server *s)
 {
-	const enum replica_condition now = s->update.condition;
+	const enum voting_condition now = s->update.condition;
 	const unsigned self = s->config.identity->replica;
 	const struct condition_words *words;
 

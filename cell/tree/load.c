@@ -86,7 +86,7 @@ load_session(struct tree *t, const struct row *row)
 	    .host = BYTES(sessions, host),
 	    .awaited = NUMBER(sessions, awaited) != 0,
 	    .lasting = NUMBER(sessions, lasting) != 0,
-	    .ending = (enum session_end)NUMBER(sessions, ending),
+	    .ending = (enum end_cause)NUMBER(sessions, ending),
 	};
 
 	if (from.nonce.len == 0 || from.nonce.len > LIMIT_NONCE || NUMBER(sessions, awaited) > 1 ||

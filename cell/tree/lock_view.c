@@ -78,7 +78,7 @@ tree_lock_left(const struct tree *t, uint64_t session, const struct op_cancel *o
 }
 
 size_t
-tree_lock_left_by(const struct tree *t, uint64_t session, uint64_t node, enum session_end cause,
+tree_lock_left_by(const struct tree *t, uint64_t session, uint64_t node, enum end_cause cause,
                   size_t *seen)
 {
 	const struct lock *l = node_find(t, node)->lock;

@@ -163,7 +163,7 @@ session_finish(struct execution *x, struct session *s)
 }
 
 void
-session_end(struct execution *x, struct session *s, enum session_end cause)
+session_end(struct execution *x, struct session *s, enum end_cause cause)
 {
 	struct tree *t = x->tree;
 	struct tree_note *ended = apply_note(x, TREE_SESSION_ENDED, 0);
@@ -255,7 +255,7 @@ apply_end_session(struct execution *x, const struct op_end_session *o)
 		return RC_NO_SESSION;
 	if ((rc = may_end(x, o, s)) != RC_OK)
 		return rc;
-	session_end(x, s, (enum session_end)o->cause);
+	session_end(x, s, (enum end_cause)o->cause);
 	return RC_OK;
 }
 
@@ -333,7 +333,7 @@ tree_session_by_nonce(const struct tree *t, struct bytes nonce)
 }
 
 bool
-tree_ending(const struct tree *t, uint64_t *session, enum session_end *cause)
+tree_ending(const struct tree *t, uint64_t *session, enum end_cause *cause)
 {
 	struct ended_sessions *ended = (struct ended_sessions *)&t->sessions.ended;
 	const struct session *s = RB_MIN(ended_sessions, ended);

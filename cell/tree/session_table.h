@@ -54,7 +54,7 @@ struct session {
 	RB_ENTRY(session) by_principal; /* and by id */
 	RB_ENTRY(session) in_ended;     /* by id */
 	uint64_t id;
-	enum session_end ending; /* 0: it is live */
+	enum end_cause ending; /* 0: it is live */
 	struct bytes nonce, principal, host;
 	uint64_t principal_generation; /* of the principal of that name that opened it */
 	bool awaited;   /* a new master waits for it: it may cache, or waits for a lock */
@@ -105,7 +105,7 @@ void session_free(struct session *s);
 /* Frees all sessions: the tree ends. */
 void session_table_free(struct tree *t);
 /* The session is live no more, and the first part of what it has goes. */
-void session_end(struct execution *x, struct session *s, enum session_end cause);
+void session_end(struct execution *x, struct session *s, enum end_cause cause);
 /* The next part goes; the last one removes the session, and returns true. */
 bool session_finish(struct execution *x, struct session *s);
 

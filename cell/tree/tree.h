@@ -82,7 +82,7 @@ struct tree_note {
 	struct bytes name, path, acl_read; /* owned by the outcome */
 	int64_t seconds;
 	uint8_t setting;
-	enum session_end cause;
+	enum end_cause cause;
 	struct ballot ballot;
 	uint8_t former;
 };
@@ -391,8 +391,8 @@ bool tree_setting_lowered_after(const struct tree *t, uint8_t after, struct tree
 struct tree_session {
 	uint64_t id;
 	bool awaited;
-	bool lasting;            /* it never expires: its client or an operator ends it */
-	enum session_end ending; /* of a live one: 0 */
+	bool lasting;          /* it never expires: its client or an operator ends it */
+	enum end_cause ending; /* of a live one: 0 */
 	struct bytes nonce, principal, host; /* views into the tree */
 	uint64_t principal_generation;
 };
@@ -405,7 +405,7 @@ bool tree_session_after(const struct tree *t, uint64_t id, struct tree_session *
 bool tree_session_of_after(const struct tree *t, struct bytes principal, uint64_t id,
                            struct tree_session *s);
 /* A session that has ended and still has something, and why it ended; false when there is none. */
-bool tree_ending(const struct tree *t, uint64_t *session, enum session_end *cause);
+bool tree_ending(const struct tree *t, uint64_t *session, enum end_cause *cause);
 /* The greatest id of a session, live or ended; 0 if there is none. */
 uint64_t tree_session_last(const struct tree *t);
 /* How many sessions there are, live or ended. */
@@ -450,7 +450,7 @@ size_t tree_lock_left(const struct tree *t, uint64_t session, const struct op_ca
                       bool cancel);
 /* the end of the session, which holds the lock (*seen grows by the number of its holders); */
 size_t tree_lock_left_by(const struct tree *t, uint64_t session, uint64_t node,
-                         enum session_end cause, size_t *seen);
+                         enum end_cause cause, size_t *seen);
 /* the end of a lock-delay. */
 size_t tree_lock_left_by_delay(const struct tree *t, uint64_t node);
 /* The lock of a node, with its holders, as `get_queue` is answered to the subject; its views are as

@@ -93,7 +93,7 @@ void finding_add(json_t *findings, enum finding kind, const char *object);
 /* The same; `format` makes the detail that follows the meaning. */
 void finding_add_detail(json_t *findings, enum finding kind, const char *object, const char *format,
                         ...) __attribute__((format(printf, 4, 5)));
-/* Appends the finding of an enum replica_condition, with the words of cell/wire/condition.h;
+/* Appends the finding of an enum voting_condition, with the words of cell/wire/condition.h;
  * nothing of one that is in order. */
 void finding_add_condition(json_t *findings, const char *object, unsigned condition);
 

@@ -10,7 +10,7 @@ struct condition_words {
 	const char *todo;  /* NULL: the replica comes out of it by itself, or nothing is wrong */
 };
 
-/* The words for an enum replica_condition, which may come from a newer replica: never NULL. */
+/* The words for an enum voting_condition, which may come from a newer replica: never NULL. */
 const struct condition_words *condition_words(unsigned condition);
 
 #endif

@@ -288,7 +288,7 @@ enum { WIRE_MINOR = 0 };
 #define WIRE_op_transaction(F) F(list, steps, step)
 #define WIRE_op_end_session(F)                                                                \
 	F(u64, session, 0)                                                                        \
-	F(u8, cause, 0)              /* enum session_end */                                       \
+	F(u8, cause, 0)              /* enum end_cause */                                       \
 	F(u64, epoch, 0)             /* of the master that decided an expiry */                   \
 	F(bytes, nonce, LIMIT_NONCE) /* proves the right to end another session */
 
@@ -542,7 +542,7 @@ enum { WIRE_MINOR = 0 };
 	F(u64, chosen, 0)         /* highest slot known to be chosen */                           \
 	F(u64, applied, 0)        /* highest slot applied */                                      \
 	F(u64, sessions, 0) F(u64, locks_held, 0) /* as of `applied` */                           \
-	F(u8, condition, 0) F(u8, full, 0) /* enum replica_condition; its disk is */              \
+	F(u8, condition, 0) F(u8, full, 0) /* enum voting_condition; its disk is */              \
 	F(u64, first, 0)          /* lowest slot that its log still has */                        \
 	F(u64, digest, 0)         /* of everything applied so far */                              \
 	F(u64, longest_step_us, 0) /* of this process, in which it did nothing else */            \

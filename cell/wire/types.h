@@ -27,7 +27,7 @@ enum replica_role {
 	REPLICA_MASTER = 3,
 };
 /* The reasons why a replica may have no vote. */
-enum replica_condition {
+enum voting_condition {
 	CONDITION_VOTING = 0,
 	CONDITION_JOINING = 1,   /* not yet welcomed by a majority since its start */
 	CONDITION_REPAIRING = 2, /* a part of its log or state was damaged, and is fetched */
@@ -79,7 +79,7 @@ enum change_kind {
 	CHANGE_DELETED = 4,
 	CHANGE_LOCK = 5, /* it was acquired */
 };
-enum session_end { SESSION_CLOSED = 1, SESSION_EXPIRED = 2, SESSION_DESTROYED = 3 };
+enum end_cause { SESSION_CLOSED = 1, SESSION_EXPIRED = 2, SESSION_DESTROYED = 3 };
 
 /* The events that a session may be told of (Chubby, section 2.5). Those of a node are made by the
  * master, the others by the client. */

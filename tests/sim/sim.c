@@ -177,7 +177,7 @@ static bool
 session_ends(struct sim *s)
 {
 	const struct host *n = sim_serving(s);
-	enum session_end cause;
+	enum end_cause cause;
 	uint64_t session;
 
 	return n != NULL && tree_ending(replica_tree(n->replica), &session, &cause);

@@ -216,7 +216,7 @@ TREE_TEST(test_a_session_ends_part_by_part)
 	struct fixture *f = *state;
 	uint64_t a = new_session(f, "a"), b = new_session(f, "b"), file[3], seen = 0;
 	const char *names[] = {"x", "y", "z"};
-	enum session_end cause = SESSION_CLOSED;
+	enum end_cause cause = SESSION_CLOSED;
 	struct tree_session s;
 
 	tree_set_ending(f->tree, 2);
@@ -271,7 +271,7 @@ TREE_TEST(test_the_end_of_many_who_share_a_lock)
 {
 	struct fixture *f = *state;
 	uint64_t a = new_session(f, "a"), file = new_file(f, NODE_ROOT, "x"), session;
-	enum session_end cause;
+	enum end_cause cause;
 	size_t parts = 1;
 
 	for (uint64_t owner = 0; owner < 2 * LIMIT_ENDING; owner++)

@@ -110,7 +110,7 @@ TREE_TEST(test_sessions_of_a_principal)
 }
 
 static enum rc
-end(struct fixture *f, uint64_t by, uint64_t session, enum session_end cause, uint64_t epoch,
+end(struct fixture *f, uint64_t by, uint64_t session, enum end_cause cause, uint64_t epoch,
     const char *nonce)
 {
 	return run(f, by,

@@ -206,7 +206,7 @@ new_session(struct fixture *f, const char *nonce)
 }
 
 enum rc
-end_session(struct fixture *f, uint64_t session, enum session_end cause)
+end_session(struct fixture *f, uint64_t session, enum end_cause cause)
 {
 	return run(f, 0,
 	           OP(end_session, .session = session, .cause = cause,

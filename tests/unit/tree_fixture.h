@@ -52,7 +52,7 @@ uint64_t session_of(struct fixture *f, const char *nonce, const char *principal)
 /* Adds a principal, whose key is 32 bytes of this value. */
 void add_principal(struct fixture *f, const char *name, uint8_t key);
 uint64_t principal_generation(const struct fixture *f, const char *name);
-enum rc end_session(struct fixture *f, uint64_t session, enum session_end cause);
+enum rc end_session(struct fixture *f, uint64_t session, enum end_cause cause);
 
 /* Each returns the result code; f->answer has the rest. */
 enum rc create(struct fixture *f, uint64_t session, uint64_t parent, const char *name,

@@ -220,7 +220,7 @@ static struct op
 random_finish_session(struct rng *r, const struct tree *t)
 {
 	struct op op = {.code = OP_finish_session};
-	enum session_end cause;
+	enum end_cause cause;
 
 	if (!tree_ending(t, &op.finish_session.session, &cause) || rng_chance(r, 50))
 		op.finish_session.session = random_session(r, t);
