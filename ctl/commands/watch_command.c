@@ -439,15 +439,16 @@ is_about(const struct watch *w, const char *line)
 	return is_event(line, "compacted");
 }
 
-/* Reads the changes from an index on; when a read has failed, from the last index again, but for
- * the lines of it that are known. */
+/* Reads the changes from an index on; when a read has failed, because the cell was away for the
+ * grace period or the session has ended, from the last index again, but for the lines of it that
+ * are known. */
 static int
 watch_changes(struct watch *w)
 {
 	uint64_t index = w->since, known = 0, from, skip, at;
 	char *line = NULL, *number;
 	size_t room = 0, lines;
-	int rc = CTL_FAILED, fd;
+	int rc = CTL_FAILED, fd, error;
 	bool done = false, compacted;
 	ssize_t n;
 	FILE *f;
@@ -470,11 +471,14 @@ watch_changes(struct watch *w)
 			index = at;
 			done = is_about(w, line) && print(w, line, &rc);
 		}
-		if (f != NULL && !done && lines == 0)
-			failed(w->streams[0].mountpoint, errno);
+		error = f != NULL && ferror(f) ? errno : ENOTCONN;
 		if (f != NULL)
 			fclose(f);
-	} while (f != NULL && !done && lines > 0);
+		if (f != NULL && !done && lines == 0)
+			poll(NULL, 0, LOOK_AGAIN_MS);
+	} while (f != NULL && !done && (error == EIO || error == ESTALE));
+	if (f != NULL && !done)
+		failed(w->streams[0].mountpoint, error);
 	free(line);
 	return rc;
 }

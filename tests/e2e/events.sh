@@ -457,6 +457,31 @@ case_expired() {
 	kill $watcher
 }
 
+# lsctl watch --since waits for the cell, however long it is away.
+case_the_changes_of_a_cell_that_is_away() {
+	local i
+	limit 10 umount "$m2"
+	mount_second grace=1
+	touch "$m2/f"
+	"$LSCTL" watch --since 0 "$m2/f" > "$work/changes" 2> "$work/err" &
+	watcher=$!
+	wait_until "it is told what was" grep -q '/f"' "$work/changes"
+	for i in 1 2 3; do kill_replica $i; done
+	# shellcheck disable=SC2016
+	wait_until "a grace period is over" sh -c '! cat "$1" > /dev/null 2>&1' - "$m2/f"
+	i=$(sed -n 's/^syscr: //p' "/proc/$watcher/io")
+	# shellcheck disable=SC2016
+	wait_until "it has asked again" sh -c '
+		[ "$(sed -n "s/^syscr: //p" "/proc/$1/io")" -gt "$2" ]' - $watcher $((i + 2))
+	for i in 1 2 3; do start_replica $i; done
+	wait_until "the cell is back" touch "$m/after"
+	: > "$work/changes"
+	echo 1 > "$m/f"
+	wait_until "it goes on" grep -q contents_modified "$work/changes"
+	is "$(cat "$work/err")" ""
+	kill $watcher
+}
+
 least() { tail -n 1 "$work/watchers" | cut -d ' ' -f 2; }
 most() { tail -n 1 "$work/watchers" | cut -d ' ' -f 3; }
 all_were_told() { [ "$(least)" = "$1" ]; }
