@@ -281,7 +281,8 @@ check_writers() {
 		cell/master timers timer.c
 		cell/master usage principal_usage.c
 		cell/master waiters lock_queue.c
-		cell/master watches master_events.c
+		cell/master watches watch_table.c
+		cell/master missed missed_events.c
 		cell/master withdrawals lock_request.c
 		cell/paxos acceptor acceptor.c recover.c
 		cell/paxos candidate proposer.c

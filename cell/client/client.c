@@ -302,7 +302,10 @@ on_event(struct client *c, const struct client_event *event)
 		client_request_submit(c, event->request);
 		return false;
 	case CLIENT_WATCH:
-		client_watches_submit(c, &(struct watch){event->node, event->mask, event->user},
+		client_watches_submit(c,
+		                      &(struct watch){.node = event->node,
+		                                      .mask = event->mask,
+		                                      .user = event->user},
 		                      event->generation);
 		return false;
 	case CLIENT_INVALIDATED:

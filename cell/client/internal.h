@@ -181,9 +181,10 @@ RB_HEAD(watch_tree, client_watch);
 struct client_watches {
 	struct watch_tree by_node;
 	size_t n;
-	uint64_t epoch;           /* of the master to which they were shown last; 0: none */
-	uint64_t heard;           /* the number of the last event received from it, */
-	uint64_t acknowledged;    /* and of the last one that it knows to be received */
+	uint64_t epoch;        /* of the master to which they were shown last; 0: none */
+	uint64_t heard;        /* the number of the last event received from it, */
+	uint64_t acknowledged; /* and of the last one that it knows to be received */
+	uint64_t upto;         /* index of the log: no event of the changes up to it is to come */
 	uint64_t asked, answered; /* beginnings of watches on this connection */
 	bool shown;               /* it may know watches of this session */
 	bool

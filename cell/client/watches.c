@@ -1,7 +1,7 @@
 /* The nodes of whose changes the caller wants to know, and the events of them. The master forgets
  * its part when it fails; so all watches are shown again to each connection, with the number of the
- * last event that was received, and then either nothing is missing, or it is said that something
- * may be: by a gap, or by the event that the master has failed over. */
+ * last event that was received, and the index of the log up to which all were: that is of use to
+ * another master. Then either nothing is missing, or a gap says that something may be. */
 #include <stdlib.h>
 #include "cell/base/keyed.h"
 #include "cell/base/memory.h"
@@ -18,7 +18,8 @@ struct client_watch {
 	uint64_t generation; /* of the contents, as the caller knows it; 0: it does not */
 	uint64_t asked;      /* the number of its last beginning on this connection */
 	uint64_t after;      /* its events have greater numbers; NOT_TAKEN: it has none yet */
-	bool stands;         /* the master has taken it, and nothing was lost since */
+	uint64_t since;      /* index of the log at which it began; 0: no master has taken it */
+	bool stands;         /* a master has taken it, and nothing was lost since */
 	bool fallen;         /* it stood or was to stand, and is to stand again */
 	struct bytes user;   /* for which it began last; owned */
 	struct bytes path;   /* owned; empty: not yet known */
@@ -120,6 +121,13 @@ send_one(struct client *c, const struct watch *watch)
 	buffer_free(&packed);
 }
 
+/* The index up to which its events were received; 0: it is to begin. */
+static uint64_t
+since(const struct client *c, const struct client_watch *w)
+{
+	return w->since != 0 && w->since < c->watches.upto ? c->watches.upto : w->since;
+}
+
 static void
 show_all(struct client *c)
 {
@@ -128,23 +136,11 @@ show_all(struct client *c)
 
 	RB_FOREACH(w, watch_tree, &c->watches.by_node) {
 		w->asked = ++c->watches.asked;
-		wire_put_watch(&packed, &(struct watch){w->node, w->mask, w->user});
+		wire_put_watch(&packed, &(struct watch){w->node, w->mask, since(c, w), w->user});
 	}
 	must(!packed.failed);
 	send_watches(c, true, (struct wire_list){buffer_view(&packed), (uint32_t)c->watches.n});
 	buffer_free(&packed);
-}
-
-/* From here on the caller may have missed something. */
-static void
-watches_fall(struct client *c)
-{
-	struct client_watch *w;
-
-	RB_FOREACH(w, watch_tree, &c->watches.by_node) {
-		w->stands = false;
-		w->fallen = true;
-	}
 }
 
 static bool
@@ -158,7 +154,7 @@ all_stand_again(struct client *c)
 	return true;
 }
 
-/* Said when all watches stand again, it covers everything that happened before. */
+/* Said when all watches stand again, before the events that the other master has to tell. */
 static void
 tell_failed_over(struct client *c)
 {
@@ -171,17 +167,21 @@ tell_failed_over(struct client *c)
 void
 client_watches_opened(struct client *c)
 {
-	struct client_watches *w = &c->watches;
+	struct client_watches *all = &c->watches;
+	struct client_watch *w;
 
-	if (w->epoch != c->session.epoch) {
-		w->failed_over |= w->epoch != 0;
-		w->heard = w->acknowledged = 0;
-		w->shown = false;
-		w->epoch = c->session.epoch;
-		watches_fall(c);
+	if (all->epoch != c->session.epoch) {
+		all->failed_over |= all->epoch != 0;
+		all->heard = all->acknowledged = 0;
+		all->shown = false;
+		all->epoch = c->session.epoch;
+		RB_FOREACH(w, watch_tree, &all->by_node) {
+			w->fallen = true;
+			w->after = w->since != 0 ? 0 : NOT_TAKEN;
+		}
 	}
-	w->asked = w->answered = 0;
-	if (w->n > 0 || w->shown)
+	all->asked = all->answered = 0;
+	if (all->n > 0 || all->shown)
 		show_all(c);
 	tell_failed_over(c);
 }
@@ -225,7 +225,7 @@ client_watches_forget(struct client *c)
 
 	while ((w = RB_ROOT(&c->watches.by_node)) != NULL)
 		watch_free(c, w);
-	c->watches.heard = c->watches.acknowledged = c->watches.epoch = 0;
+	c->watches.heard = c->watches.acknowledged = c->watches.epoch = c->watches.upto = 0;
 	c->watches.shown = c->watches.failed_over = false;
 }
 
@@ -237,15 +237,19 @@ static bool
 take_state(struct client *c, const struct watch_state *s)
 {
 	struct client_watch *w = watch_find(c, s->node);
+	bool told;
 
 	c->watches.answered++;
 	if (w == NULL || w->asked != c->watches.answered)
 		return false;
 	w->after = s->after;
-	if (w->stands && (s->rc == RC_OK || s->rc == RC_STALE))
-		return false; /* an event says that it is stale */
-	w->stands = true;
+	/* An event of this master says that it is stale, if that has taken it. */
+	told = w->stands && (s->rc == RC_OK || (s->rc == RC_STALE && !w->fallen));
 	w->fallen = false;
+	if (told)
+		return false;
+	w->stands = true;
+	w->since = s->since;
 	if (w->path.len == 0)
 		w->path = bytes_copy(s->path);
 	CLIENT_TRACE(c, "node %llu is watched: %s, generation %llu", (unsigned long long)w->node,
@@ -257,7 +261,8 @@ take_state(struct client *c, const struct watch_state *s)
 static void
 catch_up(struct client *c, struct client_watch *w, const struct watch_state *s)
 {
-	const bool changed = w->generation != 0 && w->generation != s->generation;
+	const bool changed =
+	    w->generation != 0 && s->generation != 0 && w->generation != s->generation;
 
 	if (s->rc == RC_STALE) {
 		tell(c, EVENT_HANDLE_INVALID, w);
@@ -269,13 +274,14 @@ catch_up(struct client *c, struct client_watch *w, const struct watch_state *s)
 		watch_free(c, w);
 		return;
 	}
-	w->generation = s->generation;
+	if (s->generation != 0)
+		w->generation = s->generation;
 	if (changed)
 		tell(c, EVENT_CONTENTS_MODIFIED, w)->generation = s->generation;
 }
 
-/* First all of them stand, then it is said that events may be missing, then what is known of
- * these. */
+/* First all of them stand, then it is said that the master is another one, then what is known of
+ * those for which events may be missing. */
 void
 client_watches_on_watching(struct client *c, const struct msg_watching *m)
 {
@@ -318,8 +324,10 @@ take_event(struct client *c, uint64_t number, const struct watch_event *e)
 		CLIENT_TRACE(c, "events up to %llu are missing",
 		             (unsigned long long)c->watches.heard);
 		tell(c, EVENT_GAP, NULL);
-		watches_fall(c);
-		show_all(c);
+		RB_FOREACH(w, watch_tree, &c->watches.by_node) {
+			w->stands = false;
+			w->fallen = true;
+		}
 		return;
 	}
 	w = watch_find(c, e->node);
@@ -340,13 +348,19 @@ take_events(struct client *c, const struct msg_events *m)
 {
 	struct cursor at = cursor_of(m->events.packed);
 	struct watch_event e;
+	bool gap = false;
 
 	for (uint64_t number = m->first; wire_next_watch_event(&at, &e); number++) {
 		if (number <= c->watches.heard)
 			continue;
 		c->watches.heard = number;
+		gap |= e.kind == EVENT_GAP;
 		take_event(c, number, &e);
 	}
+	if (m->upto > c->watches.upto)
+		c->watches.upto = m->upto;
+	if (gap)
+		show_all(c);
 }
 
 /* Numbers are left out by a gap only. */
@@ -389,6 +403,7 @@ watch_image(struct client_watch *w, struct image *i)
 	IMAGE(i, w->mask);
 	IMAGE(i, w->generation);
 	IMAGE(i, w->after);
+	IMAGE(i, w->since);
 	IMAGE(i, w->stands);
 	IMAGE(i, w->fallen);
 	image_bytes(i, &w->user);
@@ -403,6 +418,7 @@ client_watches_image(struct client *c, struct image *i)
 
 	IMAGE(i, all->epoch);
 	IMAGE(i, all->heard);
+	IMAGE(i, all->upto);
 	IMAGE(i, all->shown);
 	IMAGE(i, all->failed_over);
 	for (; !image_reads(i) && image_number(i, w != NULL);

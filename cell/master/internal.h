@@ -11,7 +11,9 @@
  *   session_lease.c      when a session expires; leases that are longer while the master is loaded,
  *                        or were longer once
  *   session_cache.c      what a session may cache, and what it is told to drop
- *   master_events.c      the nodes that sessions watch; events, kept until they are received
+ *   watch_table.c        the nodes that sessions watch
+ *   master_events.c      events for them, kept until they are received
+ *   missed_events.c      those of before a fail-over, made again of the history
  *   master_keepalive.c   holding and answering KeepAlives
  *   master_request.c     requests, each of which takes effect once
  *   request_proof.c      what requests prove: rights (check digits), places in queues (tickets)
@@ -183,6 +185,7 @@ struct master {
 	bool serving;
 	uint64_t epoch;
 	uint64_t applied; /* the tree's */
+	uint64_t noted;   /* the last entry of which all notes were handled */
 	mono_t deadline;  /* as it stood at the end of the last step */
 
 	/* Of the current step. */
@@ -214,6 +217,7 @@ struct master {
 	struct lowered_leases lowered;
 	struct watch_table watches;
 	struct event_queues events;
+	struct missed_events missed;
 };
 
 /* How soon what waits for the master's own lease is looked at again. */

@@ -36,6 +36,7 @@ master_new(const struct master_config *config, const struct tree *tree)
 	m_delay_init(m);
 	m_lowered_init(m);
 	m_event_init(m);
+	m_missed_init(m);
 	return m;
 }
 
@@ -60,7 +61,8 @@ clear(struct master *m)
 	gate_clear(&m->gate);
 	m_lowered_end(m);
 	must(RB_EMPTY(&m->queues.by_node) && RB_EMPTY(&m->queues.waiters));
-	must(RB_EMPTY(&m->watches.nodes) && TAILQ_EMPTY(&m->events.waiting));
+	must(RB_EMPTY(&m->watches.nodes));
+	must(TAILQ_EMPTY(&m->events.waiting) && TAILQ_EMPTY(&m->missed.waiting));
 	must(TAILQ_EMPTY(&m->queues.touched) && RB_EMPTY(&m->timers.by_time));
 	must(TAILQ_EMPTY(&m->order.runnable) && TAILQ_EMPTY(&m->order.behind_barrier));
 	must(TAILQ_EMPTY(&m->order.without_lease) && TAILQ_EMPTY(&m->order.at_gate));
@@ -132,7 +134,8 @@ has_parked(const struct master *m)
 static bool
 has_more(struct master *m)
 {
-	if (inherits(m) || m->removed.due || !TAILQ_EMPTY(&m->events.waiting))
+	if (inherits(m) || m->removed.due || !TAILQ_EMPTY(&m->events.waiting) ||
+	    !TAILQ_EMPTY(&m->missed.waiting))
 		return true;
 	if (!m->barrier.stands &&
 	    (!TAILQ_EMPTY(&m->opening.parked) || !TAILQ_EMPTY(&m->ending.due) ||
@@ -183,6 +186,8 @@ m_step_end(struct master *m)
 		m_lengthened_propose(m);
 	if (!TAILQ_EMPTY(&m->gate.untold))
 		m_cache_tell(m);
+	if (!TAILQ_EMPTY(&m->missed.waiting))
+		m_missed_run(m);
 	if (!TAILQ_EMPTY(&m->events.waiting))
 		m_event_send(m);
 	must(m->proposals.commands_n == 0);
@@ -203,7 +208,7 @@ master_begin(struct master *m, struct master_clock c, uint64_t epoch, struct mas
 	must(!m->serving && epoch != 0 && m->config.keys.n > 0);
 	m->serving = true;
 	m->epoch = epoch;
-	m->applied = tree_applied(m->tree);
+	m->applied = m->noted = tree_applied(m->tree);
 	m_ticket_begin(m);
 	m_end_begin(m);
 	m_step_begin(m, c, u);
@@ -471,6 +476,7 @@ master_applied(struct master *m, struct master_clock c, uint64_t index,
 			m_event_noted(m, &outcome->notes[i]);
 		noted(m, &outcome->notes[i]);
 	}
+	m->noted = index;
 	m_step_end(m);
 }
 

@@ -5,94 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cell/base/keyed.h"
 #include "cell/base/memory.h"
 #include "cell/base/must.h"
 #include "cell/master/internal.h"
-
-/* ---- watch table ---- */
-
-KEYED_TREE(watched_nodes, watched_node, link, node)
-KEYED_TREE(session_watchers, watcher, of_session, node->node)
-
-struct watched_node *
-m_watch_find(struct master *m, uint64_t node)
-{
-	return watched_nodes_find(&m->watches.nodes, node);
-}
-
-static struct watcher *
-watcher_find(struct m_session *s, uint64_t node)
-{
-	return session_watchers_find(&s->watches.by_node, node);
-}
-
-static struct watched_node *
-node_take(struct master *m, uint64_t node)
-{
-	struct watched_node *w = m_watch_find(m, node);
-
-	if (w != NULL)
-		return w;
-	w = memory_zero(1, sizeof *w);
-	w->node = node;
-	TAILQ_INIT(&w->watchers);
-	RB_INSERT(watched_nodes, &m->watches.nodes, w);
-	return w;
-}
-
-static struct watcher *
-watcher_add(struct master *m, struct m_session *s, const struct watch *watch)
-{
-	struct watcher *w = memory_zero(1, sizeof *w);
-
-	w->session = s;
-	w->node = node_take(m, watch->node);
-	w->mask = watch->mask;
-	w->user = bytes_copy(watch->user);
-	w->after = s->events.made;
-	TAILQ_INSERT_TAIL(&w->node->watchers, w, of_node);
-	RB_INSERT(session_watchers, &s->watches.by_node, w);
-	s->watches.n++;
-	return w;
-}
-
-static void
-watcher_drop(struct master *m, struct watcher *w)
-{
-	struct watched_node *node = w->node;
-
-	RB_REMOVE(session_watchers, &w->session->watches.by_node, w);
-	w->session->watches.n--;
-	TAILQ_REMOVE(&node->watchers, w, of_node);
-	free((void *)w->user.data);
-	free(w);
-	if (!TAILQ_EMPTY(&node->watchers))
-		return;
-	RB_REMOVE(watched_nodes, &m->watches.nodes, node);
-	free(node);
-}
-
-void
-m_watch_drop_all(struct master *m, struct m_session *s)
-{
-	struct watcher *w;
-
-	while ((w = RB_ROOT(&s->watches.by_node)) != NULL)
-		watcher_drop(m, w);
-}
-
-/* Ends all watches of the node: it is deleted. */
-static void
-watch_gone(struct master *m, uint64_t node)
-{
-	struct watched_node *w;
-
-	while ((w = m_watch_find(m, node)) != NULL)
-		watcher_drop(m, TAILQ_FIRST(&w->watchers));
-}
-
-/* ---- events ---- */
 
 struct shared_event {
 	size_t refs;
@@ -115,7 +30,7 @@ event_new(const struct master *m, enum watch_event_kind kind, uint64_t node)
 	e->refs = 1;
 	e->event.node = node;
 	e->event.kind = (uint8_t)kind;
-	e->event.time_ns = m->wall_ns;
+	e->event.time_ns = m->missed.to != NULL ? m->missed.time_ns : m->wall_ns;
 	return e;
 }
 
@@ -194,6 +109,15 @@ give(struct master *m, struct m_session *s, struct shared_event *e)
 	wait_to_send(m, s);
 }
 
+void
+m_event_gap(struct master *m, struct m_session *s)
+{
+	struct shared_event *gap = event_new(m, EVENT_GAP, 0);
+
+	give(m, s, gap);
+	event_put(gap);
+}
+
 /* ---- who gets it ---- */
 
 static bool
@@ -202,33 +126,17 @@ wants(const struct watcher *w, enum watch_event_kind kind)
 	return (w->mask & 1u << kind) != 0;
 }
 
-static bool
-may_read(const struct master *m, uint64_t session, struct bytes user, uint64_t node)
-{
-	const struct op read = {.code = OP_get_contents, .get_contents.node = node};
-
-	return tree_permits(m->tree, &(struct requester){session, user, 0}, &read);
-}
-
-bool
-m_watch_may_read(const struct master *m, const struct watcher *w)
-{
-	return may_read(m, w->session->id, w->user, w->node->node);
-}
-
-/* A watcher that may not read the node any more is told that events are missing, and nothing else,
- * until it may read it again; then it is told so a second time. */
+/* Events tell of contents and names, as a read does. A watcher that may not read the node any more
+ * is told that events are missing, and nothing but its end, until it may read it again; then it is
+ * told so a second time. */
 static void
 tell_watcher(struct master *m, struct watcher *w, struct shared_event *e)
 {
-	const bool may = m_watch_may_read(m, w);
+	const bool may =
+	    e->event.kind == EVENT_HANDLE_INVALID || m_watch_may_read(m, w, w->node->node);
 
-	if (w->silent == may) {
-		struct shared_event *gap = event_new(m, EVENT_GAP, 0);
-
-		give(m, w->session, gap);
-		event_put(gap);
-	}
+	if (w->silent == may)
+		m_event_gap(m, w->session);
 	w->silent = !may;
 	if (may)
 		give(m, w->session, e);
@@ -237,15 +145,14 @@ tell_watcher(struct master *m, struct watcher *w, struct shared_event *e)
 static void
 tell_node(struct master *m, enum watch_event_kind kind, uint64_t node, uint64_t generation)
 {
-	struct watched_node *watched = m_watch_find(m, node);
+	struct watcher *w = m_watch_next(m, node, NULL);
 	struct shared_event *e;
-	struct watcher *w;
 
-	if (watched == NULL)
+	if (w == NULL)
 		return;
 	e = event_new(m, kind, node);
 	e->event.generation = generation;
-	TAILQ_FOREACH(w, &watched->watchers, of_node)
+	for (; w != NULL; w = m_watch_next(m, node, w))
 		if (wants(w, kind))
 			tell_watcher(m, w, e);
 	event_put(e);
@@ -273,7 +180,7 @@ static bool
 may_see(const struct master *m, const struct watcher *w, const struct ascent *a)
 {
 	for (size_t i = 0; i < a->depth; i++)
-		if (!may_read(m, w->session->id, w->user, a->passed[i]))
+		if (!m_watch_may_read(m, w, a->passed[i]))
 			return false;
 	return true;
 }
@@ -283,22 +190,30 @@ tell_directory(struct master *m, const struct watch_event *event, uint64_t direc
                const struct ascent *a)
 {
 	const bool trees = a->depth > 0 || event->kind == EVENT_LOCK_ACQUIRED;
-	struct watched_node *watched = m_watch_find(m, directory);
+	struct watcher *w = m_watch_next(m, directory, NULL);
 	struct shared_event *e;
-	struct watcher *w;
 
-	if (watched == NULL)
+	if (w == NULL)
 		return;
 	e = event_new(m, event->kind, directory);
 	e->event.generation = event->generation;
 	e->event.name = bytes_copy((struct bytes){a->path + a->free, sizeof a->path - a->free});
-	TAILQ_FOREACH(w, &watched->watchers, of_node) {
+	for (; w != NULL; w = m_watch_next(m, directory, w)) {
 		if (trees && !(w->mask & WATCH_TREE))
 			break;
 		if (wants(w, event->kind) && may_see(m, w, a))
 			tell_watcher(m, w, e);
 	}
 	event_put(e);
+}
+
+/* The directory of the node and its name, when the change had been made. */
+static bool
+find_name(const struct master *m, uint64_t node, uint64_t *directory, struct bytes *name)
+{
+	const uint64_t index = m->missed.to != NULL ? m->missed.index : m->applied;
+
+	return tree_name_at(m->tree, node, index, directory, name);
 }
 
 /* An event of the node `name` in the directory, for those that watch that, or a tree in which it
@@ -311,7 +226,7 @@ tell_above(struct master *m, const struct watch_event *event, uint64_t directory
 	prepend(&a, name);
 	tell_directory(m, event, directory, &a);
 	a.passed[a.depth++] = directory;
-	while (tree_name(m->tree, directory, &directory, &name)) {
+	while (find_name(m, directory, &directory, &name)) {
 		prepend(&a, bytes_of("/"));
 		prepend(&a, name);
 		tell_directory(m, event, directory, &a);
@@ -329,19 +244,26 @@ holds(const struct master *m, const struct m_session *s, uint64_t node)
 }
 
 void
+m_event_conflict_with(struct master *m, struct watcher *w)
+{
+	struct shared_event *e;
+
+	if (!wants(w, EVENT_CONFLICTING_LOCK) || !holds(m, w->session, w->node->node))
+		return;
+	e = event_new(m, EVENT_CONFLICTING_LOCK, w->node->node);
+	give(m, w->session, e);
+	event_put(e);
+}
+
+void
 m_event_conflict(struct master *m, uint64_t node)
 {
 	struct watched_node *watched = m_watch_find(m, node);
-	struct shared_event *e;
 	struct watcher *w;
 
-	if (watched == NULL)
-		return;
-	e = event_new(m, EVENT_CONFLICTING_LOCK, node);
-	TAILQ_FOREACH(w, &watched->watchers, of_node)
-		if (wants(w, EVENT_CONFLICTING_LOCK) && holds(m, w->session, node))
-			give(m, w->session, e);
-	event_put(e);
+	if (watched != NULL)
+		TAILQ_FOREACH(w, &watched->watchers, of_node)
+			m_event_conflict_with(m, w);
 }
 
 /* Others may wait already. A grant to one of them that is under way comes too late for the lock. */
@@ -354,9 +276,9 @@ lock_taken(struct master *m, const struct tree_note *note)
 	uint64_t parent;
 
 	tell_node(m, EVENT_LOCK_ACQUIRED, note->node, note->lock_generation);
-	if (tree_name(m->tree, note->node, &parent, &name))
+	if (find_name(m, note->node, &parent, &name))
 		tell_above(m, &acquired, parent, name);
-	if (m_queue_find(m, note->node) != NULL)
+	if (m->missed.to == NULL && m_queue_find(m, note->node) != NULL)
 		m_event_conflict(m, note->node);
 }
 
@@ -364,6 +286,7 @@ void
 m_event_noted(struct master *m, const struct tree_note *note)
 {
 	struct watch_event of_child = {.kind = EVENT_CHILD_MODIFIED};
+	struct watcher *w;
 
 	switch (note->kind) {
 	case TREE_NODE_CHANGED:
@@ -379,7 +302,8 @@ m_event_noted(struct master *m, const struct tree_note *note)
 		of_child.kind = EVENT_CHILD_REMOVED;
 		tell_above(m, &of_child, note->parent, note->name);
 		tell_node(m, EVENT_HANDLE_INVALID, note->node, 0);
-		watch_gone(m, note->node);
+		while ((w = m_watch_next(m, note->node, NULL)) != NULL)
+			m_watch_drop(m, w);
 		return;
 	case TREE_LOCK_TAKEN:
 		lock_taken(m, note);
@@ -391,6 +315,13 @@ m_event_noted(struct master *m, const struct tree_note *note)
 
 /* ---- sending ---- */
 
+/* All events are made of the changes of entries up to this index. */
+static uint64_t
+upto(const struct master *m, const struct m_session *s)
+{
+	return s->missed.behind ? s->missed.upto : m->noted;
+}
+
 static void
 send_events(struct master *m, struct m_session *s)
 {
@@ -399,13 +330,16 @@ send_events(struct master *m, struct m_session *s)
 	struct buffer packed = BUFFER(LIMIT_FRAME);
 	struct message msg = {.code = MSG_events, .events.first = q->sent + 1};
 
+	q->shown = upto(m, s);
+	msg.events.upto = q->shown;
 	for (size_t i = from; i < q->kept_n; i++)
 		wire_put_watch_event(&packed, &q->kept[i]->event);
 	must(!packed.failed);
 	msg.events.events.count = (uint32_t)(q->kept_n - from);
 	msg.events.events.packed = buffer_view(&packed);
-	M_TRACE(m, "session %" PRIu64 " is sent events %" PRIu64 " to %" PRIu64, s->id, q->sent + 1,
-	        q->made);
+	if (q->sent < q->made)
+		M_TRACE(m, "session %" PRIu64 " is sent events %" PRIu64 " to %" PRIu64, s->id,
+		        q->sent + 1, q->made);
 	m_connection_send(m, s->connection, &msg);
 	q->sent = q->made;
 	buffer_free(&packed);
@@ -420,6 +354,16 @@ m_event_send(struct master *m)
 		wait_no_more(m, s);
 		send_events(m, s);
 	}
+}
+
+/* Without it the index of a session whose nodes do not change would stay behind the history. */
+void
+m_event_show_index(struct master *m, struct m_session *s)
+{
+	if (!s->events.resumed || s->watches.n == 0 || s->events.shown >= upto(m, s))
+		return;
+	wait_no_more(m, s);
+	send_events(m, s);
 }
 
 bool
@@ -437,22 +381,25 @@ m_event_heard(struct master *m, struct m_session *s, uint64_t upto)
 		forget_first(q, (size_t)(upto - before));
 	if (q->sent < number_before(q))
 		q->sent = number_before(q);
+	m_missed_wait(m, s);
 	return true;
 }
 
-/* The client has shown on this connection what it has received: the rest is sent. */
-static void
-event_resume(struct master *m, struct m_session *s)
+void
+m_event_resume(struct master *m, struct m_session *s)
 {
 	s->events.resumed = true;
 	s->events.sent = number_before(&s->events);
+	s->events.shown = 0;
 	wait_to_send(m, s);
+	m_missed_wait(m, s);
 }
 
 void
 m_event_detach(struct master *m, struct m_session *s)
 {
 	wait_no_more(m, s);
+	m_missed_wait_no_more(m, s);
 	s->events.resumed = false;
 }
 
@@ -460,115 +407,7 @@ void
 m_event_forget(struct master *m, struct m_session *s)
 {
 	wait_no_more(m, s);
+	m_missed_wait_no_more(m, s);
 	forget_first(&s->events, s->events.kept_n);
 	free(s->events.kept);
-}
-
-/* ---- the message ---- */
-
-/* The watcher of the node, one that stood already or a new one; NULL: there are too many. */
-static struct watcher *
-watch_take(struct master *m, struct m_session *s, const struct watch *watch)
-{
-	struct watcher *w = watcher_find(s, watch->node);
-
-	if (w == NULL && s->watches.n == LIMIT_WATCHES)
-		return NULL;
-	if (w == NULL)
-		w = watcher_add(m, s, watch);
-	w->mask = watch->mask;
-	TAILQ_REMOVE(&w->node->watchers, w, of_node);
-	if (w->mask & WATCH_TREE)
-		TAILQ_INSERT_HEAD(&w->node->watchers, w, of_node);
-	else
-		TAILQ_INSERT_TAIL(&w->node->watchers, w, of_node);
-	bytes_set(&w->user, watch->user);
-	return w;
-}
-
-static void
-watch_end(struct master *m, struct m_session *s, uint64_t node)
-{
-	struct watcher *w = watcher_find(s, node);
-
-	if (w != NULL)
-		watcher_drop(m, w);
-}
-
-/* The watch begins at this point of the log, unless it stands. */
-static void
-watch_begin(struct master *m, struct m_session *s, const struct watch *watch, struct buffer *states)
-{
-	struct buffer path = BUFFER(2 * LIMIT_PATH);
-	struct watch_state state = {.node = watch->node, .rc = RC_STALE};
-	const struct watcher *w;
-
-	if (!may_read(m, s->id, watch->user, watch->node)) {
-		watch_end(m, s, watch->node);
-		state.rc = RC_ACCES;
-	} else if (tree_path(m->tree, watch->node, &path)) {
-		w = watch_take(m, s, watch);
-		state.rc = w != NULL ? RC_OK : RC_FULL;
-		state.after = w != NULL ? w->after : 0;
-		state.generation = tree_content_generation(m->tree, watch->node);
-		state.path = buffer_view(&path);
-	}
-	wire_put_watch_state(states, &state);
-	buffer_free(&path);
-}
-
-static void
-watches_handle(struct master *m, struct m_session *s, const struct msg_watch *msg)
-{
-	struct buffer states = BUFFER(LIMIT_FRAME);
-	struct message answer = {.code = MSG_watching};
-	struct cursor at = cursor_of(msg->watches.packed);
-	struct watch watch;
-
-	while (wire_next_watch(&at, &watch)) {
-		if (watch.mask == 0) {
-			watch_end(m, s, watch.node);
-			continue;
-		}
-		watch_begin(m, s, &watch, &states);
-		answer.watching.states.count++;
-	}
-	must(!states.failed);
-	answer.watching.states.packed = buffer_view(&states);
-	M_TRACE(m, "session %" PRIu64 " watches %zu nodes", s->id, s->watches.n);
-	if (answer.watching.states.count > 0)
-		m_connection_send(m, s->connection, &answer);
-	buffer_free(&states);
-}
-
-/* A client that has watched nothing on earlier connections begins without `all`. */
-void
-m_watch_receive(struct master *m, struct m_connection *c, const struct msg_watch *msg)
-{
-	struct m_session *s = c->session;
-
-	if (s == NULL || s->id != msg->session || msg->epoch != m->epoch)
-		return;
-	if (!m_event_heard(m, s, msg->heard))
-		return;
-	if (msg->all) {
-		/* The message shows all watches: others have ended, and their ends were lost. */
-		struct cursor at = cursor_of(msg->watches.packed);
-		struct watcher *w, *next;
-		struct watch watch;
-
-		while (wire_next_watch(&at, &watch))
-			if ((w = watcher_find(s, watch.node)) != NULL)
-				w->shown = true;
-		RB_FOREACH_SAFE(w, session_watchers, &s->watches.by_node, next) {
-			if (!w->shown)
-				watcher_drop(m, w);
-			else
-				w->shown = false;
-		}
-	}
-	if (msg->all || msg->watches.count > 0)
-		watches_handle(m, s, msg);
-	if (msg->all || !s->events.resumed)
-		event_resume(m, s);
 }

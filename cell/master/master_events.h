@@ -5,6 +5,7 @@
 #include <bsd/sys/queue.h>
 #include <bsd/sys/tree.h>
 
+#include "cell/base/keyed.h"
 #include "cell/tree/tree.h"
 #include "cell/wire/codec.h"
 
@@ -13,12 +14,11 @@ struct m_session;
 struct master;
 struct shared_event;
 
-/* ---- master_events.c: watches ----
+/* ---- watch_table.c ----
  *
  * Watches: the nodes of whose changes sessions want to know (Chubby, section 2.5). They are
- * volatile: a session shows all of its watches again on each connection, so a new master knows them
- * from the moment in which it takes them, and the client says that events before it may be missing.
- */
+ * volatile: a session shows all of its watches again on each connection, to a new master with the
+ * index of the log up to which it has received their events. */
 
 /* A node that sessions watch. */
 struct watched_node {
@@ -37,6 +37,7 @@ struct watcher {
 	struct bytes user; /* for which it watches; owned */
 	bool silent;       /* events were left out: its right to read was taken */
 	uint64_t after;    /* the session's last event before it began */
+	uint64_t since;    /* it is told the changes of entries above this index */
 	bool shown;        /* in the message that shows all of them */
 };
 
@@ -47,20 +48,27 @@ struct watch_table {
 struct session_watches {
 	RB_HEAD(session_watchers, watcher) by_node;
 	size_t n;
+	bool known; /* the session has shown its watches in this epoch */
 };
+
+KEYED_PROTOTYPE(session_watchers, watcher, of_session)
 
 /* Begins and ends watches as the message says, and answers it. A watch that cannot be taken is
  * refused in the answer. */
 void m_watch_receive(struct master *m, struct m_connection *c, const struct msg_watch *msg);
-/* True if the subject that watches may read the node now: events tell of contents and names, as a
- * read does. */
-bool m_watch_may_read(const struct master *m, const struct watcher *w);
 /* Those that watch the node; NULL if none does. */
-struct watched_node *m_watch_find(struct master *m, uint64_t node);
+struct watched_node *m_watch_find(const struct master *m, uint64_t node);
+/* The watchers of the node to whom the change is made known, one after the other: the first one, or
+ * that after `before`. A session that is behind comes to a new change later. */
+struct watcher *m_watch_next(const struct master *m, uint64_t node, const struct watcher *before);
+/* True if the watcher's subject may read the node, or could when that was deleted. */
+bool m_watch_may_read(const struct master *m, const struct watcher *w, uint64_t node);
+/* Ends the watch. */
+void m_watch_drop(struct master *m, struct watcher *w);
 /* Ends all watches of the session. */
 void m_watch_drop_all(struct master *m, struct m_session *s);
 
-/* ---- master_events.c: events ----
+/* ---- master_events.c ----
  *
  * Events for sessions that watch nodes: made when a change is applied, numbered in each session,
  * sent at the end of the step, and kept until the client has acknowledged them. After a reconnect
@@ -75,10 +83,13 @@ struct session_events {
 	struct shared_event **kept; /* not acknowledged, in order; the last has the number `made` */
 	size_t kept_n, kept_room;
 	uint64_t made, sent; /* numbers; `sent`: on this connection */
+	uint64_t shown;      /* the index of the log that went with these */
 };
 
+TAILQ_HEAD(event_sessions, m_session);
+
 struct event_queues {
-	TAILQ_HEAD(event_sessions, m_session) waiting;
+	struct event_sessions waiting;
 };
 
 /* Initializes the queues of a new master. */
@@ -88,14 +99,57 @@ void m_event_init(struct master *m);
 void m_event_noted(struct master *m, const struct tree_note *note);
 /* An acquire joins the queue of the node's lock: its holders get an event. */
 void m_event_conflict(struct master *m, uint64_t node);
+/* The watcher's session gets that event, if it holds the lock. */
+void m_event_conflict_with(struct master *m, struct watcher *w);
+/* The session gets a gap. */
+void m_event_gap(struct master *m, struct m_session *s);
+/* A KeepAlive of the session is answered: it is sent the index up to which it has all events, if
+ * that has grown. */
+void m_event_show_index(struct master *m, struct m_session *s);
 /* Sends the events that wait, as many as the step has time for. */
 void m_event_send(struct master *m);
 /* The client has received all events up to this number. False: there is none of it, and the
  * connection is closed. */
 bool m_event_heard(struct master *m, struct m_session *s, uint64_t upto);
+/* The client has shown on this connection what it has received: the rest is sent. */
+void m_event_resume(struct master *m, struct m_session *s);
 /* The session has no connection any more. */
 void m_event_detach(struct master *m, struct m_session *s);
 /* The session's record goes. */
 void m_event_forget(struct master *m, struct m_session *s);
+
+/* ---- missed_events.c ----
+ *
+ * After a fail-over the events that a session has missed are made again, of the history of changes:
+ * the same ones, in the same order. Until it has them, it is told nothing of what changes now: that
+ * is in the history, too, and comes in its turn. */
+
+struct session_missed {
+	bool behind;                  /* it is told the history, */
+	uint64_t upto;                /* up to this index so far */
+	TAILQ_ENTRY(m_session) entry; /* while `waits` */
+	bool waits;                   /* it can be told more now */
+};
+
+struct missed_events {
+	struct event_sessions waiting;
+	/* The change that is made known to one session; NULL: changes are new, and are made known
+	 * to all that are not behind. */
+	struct m_session *to;
+	uint64_t index;
+	int64_t time_ns;
+};
+
+/* Initializes the part of a new master. */
+void m_missed_init(struct master *m);
+/* The session, whose watches are shown to this master for the first time, has received the events
+ * of all changes up to the index. */
+void m_missed_begin(struct master *m, struct m_session *s, uint64_t upto);
+/* The session may be told more, if it is behind: it is connected, or has acknowledged events. */
+void m_missed_wait(struct master *m, struct m_session *s);
+/* It may not. */
+void m_missed_wait_no_more(struct master *m, struct m_session *s);
+/* Makes events that were missed, as many as the step has time for. */
+void m_missed_run(struct master *m);
 
 #endif

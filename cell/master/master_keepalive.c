@@ -47,6 +47,7 @@ m_keepalive_answer(struct master *m, struct m_session *s)
 	s->connection->keepalive.greeted = true;
 	s->keepalive.held = false;
 	m_lease_promise(m, s);
+	m_event_show_index(m, s);
 }
 
 /* A KeepAlive is held for at most a third of the lease, and for less when less than two thirds of

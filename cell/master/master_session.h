@@ -279,6 +279,7 @@ struct m_session {
 	struct session_waiters waiters;
 	struct session_watches watches;
 	struct session_events events;
+	struct session_missed missed;
 };
 
 RB_HEAD(m_session_tree, m_session);

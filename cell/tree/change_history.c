@@ -116,6 +116,7 @@ change_history_note(struct execution *x)
 		    .node = note->node,
 		    .generation =
 		        note->kind == TREE_LOCK_TAKEN ? note->lock_generation : note->generation,
+		    .parent = note->kind == TREE_NODE_DELETED ? note->parent : 0,
 		    .path = bytes_copy(note->path),
 		    .acl_read = bytes_copy(note->acl_read),
 		};
@@ -132,19 +133,54 @@ change_history_note(struct execution *x)
 
 /* ---- reading ---- */
 
-/* Appends the change, if the subject may read its node; of a node that is gone, as it could when
- * that was deleted. */
+static bool
+may_read(const struct tree *t, const struct subject *who, uint64_t node)
+{
+	const struct node *n = node_find(t, node);
+	const struct change *gone = n != NULL ? NULL : change_deletion(t, node);
+
+	if (n != NULL)
+		return (acl_rights(t, n, who) & RIGHT_READ) != 0;
+	return gone != NULL && acl_gives(t, gone->acl_read, who);
+}
+
+bool
+tree_may_read(const struct tree *t, const struct requester *requester, uint64_t node)
+{
+	const struct subject who = session_subject_of(t, requester);
+
+	return may_read(t, &who, node);
+}
+
+bool
+tree_name_at(const struct tree *t, uint64_t node, uint64_t index, uint64_t *parent,
+             struct bytes *name)
+{
+	const struct node *n = node_find(t, node);
+	const struct change *gone = n != NULL ? NULL : change_deletion(t, node);
+	size_t slash;
+
+	if (n != NULL ? n->parent == NULL : gone == NULL || gone->index <= index)
+		return false;
+	*parent = n != NULL ? n->parent->number : gone->parent;
+	*name = n != NULL ? n->name : gone->path;
+	for (slash = n != NULL ? 0 : name->len; slash > 0 && name->data[slash - 1] != '/';)
+		slash--;
+	name->data += slash;
+	name->len -= slash;
+	return true;
+}
+
+/* Appends the change, if the subject may read its node. */
 static bool
 show(const struct tree *t, const struct subject *who, const struct change *c, struct buffer *list)
 {
 	const struct node *n = node_find(t, c->node);
 	const struct change *gone = n != NULL ? NULL : change_deletion(t, c->node);
 	struct buffer path = BUFFER(2 * LIMIT_PATH);
-	bool may;
+	const bool may = may_read(t, who, c->node);
 
 	must(n != NULL || gone != NULL);
-	may = n != NULL ? (acl_rights(t, n, who) & RIGHT_READ) != 0
-	                : acl_gives(t, gone->acl_read, who);
 	if (may && n != NULL)
 		must(tree_path(t, n->number, &path));
 	if (may)
@@ -160,25 +196,35 @@ show(const struct tree *t, const struct subject *who, const struct change *c, st
 	return may;
 }
 
-/* A page ends with the last change of an entry. */
-void
-change_history_read(const struct tree *t, const struct subject *who, uint64_t since,
-                    struct result_changes *r, struct buffer *list)
+/* The first change of entries above the index; NULL: there is none. */
+static const struct change *
+first_above(const struct tree *t, uint64_t index)
 {
 	const struct change *c = RB_ROOT(&t->history.by_number), *first = NULL;
-	size_t looked_at = 0;
 
-	if (since < t->history.compacted)
-		r->compacted = since = t->history.compacted;
-	r->upto = since;
 	while (c != NULL)
-		if (c->index > since) {
+		if (c->index > index) {
 			first = c;
 			c = RB_LEFT(c, in_order);
 		} else {
 			c = RB_RIGHT(c, in_order);
 		}
-	for (c = first; c != NULL; c = RB_NEXT(changes, NULL, (struct change *)c)) {
+	return first;
+}
+
+/* A page ends with the last change of an entry. */
+void
+change_history_read(const struct tree *t, const struct subject *who, uint64_t since,
+                    struct result_changes *r, struct buffer *list)
+{
+	const struct change *c;
+	size_t looked_at = 0;
+
+	if (since < t->history.compacted)
+		r->compacted = since = t->history.compacted;
+	r->upto = since;
+	c = first_above(t, since);
+	for (; c != NULL; c = RB_NEXT(changes, NULL, (struct change *)c)) {
 		if (c->index != r->upto &&
 		    (list->len > LIMIT_PAGE || looked_at > LIMIT_LOOKED_AT)) {
 			r->more = 1;
@@ -198,6 +244,14 @@ uint64_t
 tree_compacted(const struct tree *t)
 {
 	return t->history.compacted;
+}
+
+uint64_t
+tree_change_number(const struct tree *t, uint64_t index)
+{
+	const struct change *first = first_above(t, index);
+
+	return first == NULL ? t->history.last : first->number - 1;
 }
 
 bool
@@ -230,6 +284,8 @@ change_history_check(const struct tree *t)
 			return "a change was made by an entry that is not compacted";
 		if ((c->path.len > 0) != (c->kind == CHANGE_DELETED))
 			return "a deletion, and nothing else, has a path";
+		if ((c->parent != 0) != (c->kind == CHANGE_DELETED))
+			return "a deletion, and nothing else, has a parent";
 		if ((node_find(t, c->node) == NULL) != (change_deletion(t, c->node) != NULL))
 			return "a changed node is there, or its deletion is";
 		bytes += cost(c);

@@ -155,7 +155,8 @@ struct change {
 	enum change_kind kind;
 	uint64_t node;
 	uint64_t generation;   /* of new contents, or of the lock; else 0 */
-	struct bytes path;     /* of a deleted node; owned, as is */
+	uint64_t parent;       /* of a deleted node, as are */
+	struct bytes path;     /* its path, owned, as is */
 	struct bytes acl_read; /* the name of the ACL that gave the right to read it */
 };
 

@@ -159,6 +159,7 @@ load_change(struct tree *t, const struct row *row)
 	if (NUMBER(changes, number) == 0 || NUMBER(changes, kind) < CHANGE_CREATED ||
 	    NUMBER(changes, kind) > CHANGE_LOCK || BYTES(changes, path).len > LIMIT_PATH ||
 	    (BYTES(changes, path).len > 0) != deletion ||
+	    (NUMBER(changes, parent) != 0) != deletion ||
 	    (deletion ? !name_valid(BYTES(changes, acl_read)) : BYTES(changes, acl_read).len > 0))
 		return RC_CORRUPT;
 	if ((before != NULL && (NUMBER(changes, number) != before->number + 1 ||

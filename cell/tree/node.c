@@ -250,18 +250,6 @@ tree_content_generation(const struct tree *t, uint64_t node)
 }
 
 bool
-tree_name(const struct tree *t, uint64_t node, uint64_t *parent, struct bytes *name)
-{
-	const struct node *n = node_find(t, node);
-
-	if (n == NULL || n->parent == NULL)
-		return false;
-	*parent = n->parent->number;
-	*name = n->name;
-	return true;
-}
-
-bool
 tree_has_node(const struct tree *t, uint64_t node)
 {
 	return node_find(t, node) != NULL;

@@ -78,11 +78,11 @@
 	C(i, id, of->key[0], BY) C(i, since, t->signing.since, BY)                            \
 	C(b, newest, newest, BY) C(b, former, former, BY)
 
-#define ROWS_changes(C) /* the history; `path` and `acl_read` of a deleted node */            \
+#define ROWS_changes(C) /* the history; of a deleted node `path`, `acl_read` and `parent` */  \
 	C(i, number, c->number, SET) C(i, log_index, c->index, SET)                           \
 	C(i, stamp_ns, c->stamp_ns, SET) C(i, kind, c->kind, SET) C(i, node, c->node, SET)    \
 	C(i, generation, c->generation, SET) C(t, path, c->path, SET)                         \
-	C(t, acl_read, c->acl_read, SET)
+	C(t, acl_read, c->acl_read, SET) C(i, parent, c->parent, SET)
 
 /* T(name, key columns) */
 #define ROWS_TABLES(T)                                                                        \

@@ -474,9 +474,13 @@ bool tree_delay_after(const struct tree *t, uint64_t after, struct tree_note *de
 /* The same of the files with a time to live, as the note of the last renewal. */
 bool tree_ttl_after(const struct tree *t, uint64_t after, struct tree_note *ttl);
 
-/* The directory of the node, and its name there, a view; false for the root, and when there is no
- * such node. */
-bool tree_name(const struct tree *t, uint64_t node, uint64_t *parent, struct bytes *name);
+/* The directory of the node, and its name there, a view, as it is, or was when the entry `index`
+ * had been applied; false for the root, and when there was no such node. */
+bool tree_name_at(const struct tree *t, uint64_t node, uint64_t index, uint64_t *parent,
+                  struct bytes *name);
+/* True if the subject may read the node or, when it is gone, could; false when it is not in the
+ * history any more. */
+bool tree_may_read(const struct tree *t, const struct requester *who, uint64_t node);
 /* True if the node exists. */
 bool tree_has_node(const struct tree *t, uint64_t node);
 /* The generation of the node's contents; 0: it is a directory, or does not exist. */
@@ -486,8 +490,11 @@ bool tree_path(const struct tree *t, uint64_t node, struct buffer *path);
 
 /* Changes of entries up to this index may be missing in the history. */
 uint64_t tree_compacted(const struct tree *t);
+/* The number of the last change of the history that an entry up to this index made. */
+uint64_t tree_change_number(const struct tree *t, uint64_t index);
 /* The first change of the history with a greater number than *number, which becomes its number;
- * without the path. False when there is none. For tests: others read what a subject may see. */
+ * without the path. False when there is none. For the master: others read what a subject may see.
+ */
 bool tree_change_after(const struct tree *t, uint64_t *number, struct past_change *c);
 
 /* The first invariant that the tree violates, as a static text; NULL: none. It walks the whole

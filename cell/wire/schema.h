@@ -85,10 +85,11 @@ enum { WIRE_MINOR = 0 };
 #define WIRE_node_key(F) F(u64, node, 0)
 
 /* A node watched for a user, by the kinds of events (1 << enum watch_event_kind; 0: no more), and
- * WATCH_TREE. */
-#define WIRE_watch(F) F(u64, node, 0) F(u32, mask, 0) F(text, user, LIMIT_PRINCIPAL)
-#define WIRE_watch_state(F) /* OK, STALE, ACCES, FULL; events begin after */ F(u64, node, 0) \
-	F(u8, rc, 0) F(u64, after, 0) F(u64, generation, 0) F(text, path, LIMIT_PATH)
+ * WATCH_TREE; of changes above this index of the log, 0: from now on. */
+#define WIRE_watch(F)                                                                         \
+	F(u64, node, 0) F(u32, mask, 0) F(u64, since, 0) F(text, user, LIMIT_PRINCIPAL)
+#define WIRE_watch_state(F) F(u64, node, 0) F(u8, rc, 0) F(u64, after, 0) F(u64, since, 0)    \
+	F(u64, generation, 0) F(text, path, LIMIT_PATH) /* OK, STALE, ACCES, FULL; begins after */
 #define WIRE_watch_event(F) F(u64, node, 0) F(u8, kind, 0) F(u64, generation, 0)             \
 	F(i64, time_ns, 0) F(text, name, LIMIT_PATH) /* wall clock, for people; of a child */
 
@@ -588,16 +589,15 @@ enum { WIRE_MINOR = 0 };
 #define WIRE_msg_watch(F) /* client; all 1: in place of earlier ones; heard: as in keepalive */    \
 	F(u64, session, 0) F(u64, epoch, 0) F(u8, all, 0) F(u64, heard, 0) F(list, watches, watch)
 #define WIRE_msg_watching(F) F(list, states, watch_state) /* answers `watch` */
-#define WIRE_msg_events(F) F(u64, first, 0) F(list, events, watch_event) /* a number, from 1 on */
+#define WIRE_msg_events(F) /* a number, from 1 on; of changes up to this index none is missing */ \
+	F(u64, first, 0) F(u64, upto, 0) F(list, events, watch_event)
 #define WIRE_msg_settings_request(F) /* asked of any replica, without a session */
 #define WIRE_msg_settings(F) F(u64, applied, 0) F(list, settings, setting_row)                 \
 	F(bytes, keys, 64) /* public signing keys after a rotation: the newest, the one before */
-#define WIRE_msg_check_sequencer(F) /* to the master, without a session */                   \
-	F(text, sequencer, LIMIT_SEQUENCER)
+#define WIRE_msg_check_sequencer(F) F(text, sequencer, LIMIT_SEQUENCER) /* without a session */
 #define WIRE_msg_sequencer_checked(F) F(text, why, LIMIT_WHY) /* as in the result `checked` */
 #define WIRE_msg_sessions(F) F(u8, more, 0) F(list, sessions, session_row)
-#define WIRE_msg_locks_request(F) /* to the master, without a session */                     \
-	F(u64, after, 0) /* of the next locks, of nodes with greater numbers */
+#define WIRE_msg_locks_request(F) F(u64, after, 0) /* to the master: of nodes greater than it */
 #define WIRE_msg_locks(F) F(u8, more, 0) F(list, locks, lock_row)
 
 #define WIRE_msg_principals_request(F) F(text, after, LIMIT_PRINCIPAL) /* of greater names */

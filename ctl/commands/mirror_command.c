@@ -158,8 +158,7 @@ on_line(struct mirror *m, const char *line)
 	const char *child = json_string_value(json_object_get(event, "child"));
 	char changed[2 * PATH_MAX];
 
-	if (kind == NULL || path == NULL || strcmp(kind, "gap") == 0 ||
-	    strcmp(kind, "master_failed_over") == 0) {
+	if (kind == NULL || path == NULL || strcmp(kind, "gap") == 0) {
 		m->everything = true;
 	} else if (strcmp(kind, "expired") == 0) {
 		m->ended = true;

@@ -349,7 +349,7 @@ on_line(struct watch *w, struct stream *s, const char *line, int *rc)
 			failed(w->targets[i].path, error);
 	if (!reacts())
 		return print(w, line, rc);
-	if ((expired || is_event(line, "master_failed_over")) && state_of_paths(w) != reaction.seen)
+	if (expired && state_of_paths(w) != reaction.seen)
 		note_change();
 	for (size_t i = 0; i < sizeof changes / sizeof changes[0]; i++)
 		if (is_event(line, changes[i]))

@@ -268,7 +268,7 @@ pend_of(struct mount *m, const struct client_watched *w)
 		event_watch_pend(m, i);
 	if (i != NULL && (w->kind == EVENT_HANDLE_INVALID || w->kind == EVENT_GAP))
 		i->watched = 0; /* the client has ended the watch */
-	if (w->node == 0 && (w->kind == EVENT_GAP || w->kind == EVENT_MASTER_FAILED_OVER))
+	if (w->node == 0 && w->kind == EVENT_GAP)
 		pend_all(m);
 }
 

@@ -311,6 +311,39 @@ case_a_fail_over_is_told() {
 	exec 8<&-
 }
 
+# The mount is away while the master dies and files come and locks are taken, at either master.
+case_a_fail_over_loses_nothing() {
+	local other=$m2/${d##*/} frozen last i
+	mkdir "$d/dir"
+	touch "$d/dir/f"
+	"$LSCTL" watch -r "$d" > "$work/events" 2> "$work/err" &
+	watcher=$!
+	# shellcheck disable=SC2016
+	wait_until "it watches" sh -c 'flock "$1/dir/f" true && [ -s "$2" ]' - \
+		"$other" "$work/events"
+	frozen=$(daemon_of "$m")
+	old=$(master)
+	for i in $(seq 60); do
+		[ "$i" -ne 15 ] || kill -STOP "$frozen"
+		[ "$i" -ne 20 ] || kill_replica "$old"
+		touch "$other/dir/$i"
+		flock "$other/dir/f" true
+		[ "$i" -ne 40 ] || kill -CONT "$frozen"
+	done
+	last=$(attribute lock_generation "$other/dir/f")
+	wait_until "all is told" told_of lock_acquired "\"lock_generation\": $last}"
+	sed -n 's|.*"child_added".*"dir/\([0-9]*\)"}|\1|p' "$work/events" > "$work/told"
+	is "$(cat "$work/told")" "$(seq 60)"
+	sed -n 's/.*"lock_generation": \([0-9]*\)}/\1/p' "$work/events" > "$work/told"
+	is "$(cat "$work/told")" "$(seq "$(head -n 1 "$work/told")" "$(tail -n 1 "$work/told")")"
+	is "$(told master_failed_over)" 1
+	is "$(told gap)" 0
+	is "$(told expired)" 0
+	is "$(cat "$work/err")" ""
+	start_replica "$old"
+	kill $watcher
+}
+
 # since INDEX ARGUMENT...: what lsctl prints of the changes above the index, as "EVENT PATH", until
 # the last line is one of the path `end`.
 since() {

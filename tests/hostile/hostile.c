@@ -277,7 +277,8 @@ ask_for_all(struct attacker *a, uint64_t after)
 	struct buffer watches = BUFFER(LIMIT_FRAME);
 	struct message m = {.code = MSG_watch};
 
-	wire_put_watch(&watches, &(struct watch){.node = after, .mask = UINT32_MAX});
+	wire_put_watch(&watches,
+	               &(struct watch){.node = after, .mask = UINT32_MAX, .since = after});
 	m.watch = (struct msg_watch){.session = a->session,
 	                             .epoch = a->epoch,
 	                             .watches = {buffer_view(&watches), 1}};

@@ -199,6 +199,8 @@ void model_past_stamped(struct model *m, int64_t stamp_ns);
 void model_past_setting(struct model *m, uint8_t code, uint64_t value);
 /* The history of a replica's tree. */
 void model_check_past(struct sim *s, const struct host *n, const struct tree *t);
+/* No replica can have forgotten any of the changes. */
+bool model_past_is_whole(const struct model *m);
 
 /* ---- agreed.c ---- */
 

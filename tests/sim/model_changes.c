@@ -33,6 +33,16 @@ model_past_setting(struct model *m, uint8_t code, uint64_t value)
 		m->past.least_bytes = value;
 }
 
+bool
+model_past_is_whole(const struct model *m)
+{
+	for (size_t i = 0; i < m->past.n; i++)
+		if ((m->past.newest_ns - m->past.all[i].stamp_ns) / SECOND >=
+		    (int64_t)m->past.least_s)
+			return false;
+	return m->past.n * MOST_BYTES < m->past.least_bytes;
+}
+
 static size_t
 first_after(const struct model *m, uint64_t index)
 {

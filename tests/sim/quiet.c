@@ -43,6 +43,9 @@ quiet_frame(struct sim *s, struct bytes frame)
 	case MSG_heartbeat_reply:
 		s->quiet.heartbeat_replies++;
 		break;
+	case MSG_events:
+		s->quiet.indices++;
+		break;
 	case MSG_dropped:
 		s->quiet.drops++;
 		break;
@@ -136,6 +139,8 @@ quiet_check(struct sim *s)
 	if (q->others > 0)
 		sim_fail(s, "nobody asks for anything, and %u messages are sent, the last one %u",
 		         q->others, q->other);
+	/* To which all events have come, beside the first KeepAlive after the last change. */
+	at_most(s, q->indices, clients, "indices of the log");
 	/* A client that has long been idle gives its cache back, which is answered at once. */
 	at_most(s, q->drops, clients, "caches given back");
 	at_most(s, q->writes, 0, "writes to disks");

@@ -73,6 +73,7 @@ struct quiet {
 	uint64_t applied; /* then */
 	unsigned keepalives, keepalive_replies, heartbeats, heartbeat_replies, datagrams;
 	unsigned drops;                   /* of caches, by clients */
+	unsigned indices;                 /* messages of events that have none */
 	unsigned lapses;                  /* of leaves to cache */
 	unsigned others, other;           /* other messages, and the code of the last one */
 	unsigned connects, writes, lines; /* lines: in logs */

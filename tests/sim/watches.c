@@ -1,10 +1,10 @@
-/* Clients that watch nodes. Of each file the generations of its contents come one after the other:
- * one that is left out was announced, by a gap or by the fail-over of the master, or is known to
- * the client before its watch begins; none comes twice, none that does not exist; and in the end
- * each client knows the last one. So do the names that come, go and change in a directory, and the
- * acquisitions of a lock: from the first that a client is told of on, or the first after an
- * announcement, they are those that the log has decided, and none is left out. The holder of a lock
- * is told when another one waits for it. */
+/* Clients that watch nodes. Of each file the generations of its contents come one after the other,
+ * over fail-overs, too: one that is left out was announced, by a gap, or is known to the client
+ * before its watch begins; none comes twice, none that does not exist; and in the end each client
+ * knows the last one. So do the names that come, go and change in a directory, and the acquisitions
+ * of a lock: from the first that a client is told of on, or the first after a gap, they are those
+ * that the log has decided, and none is left out. There is no gap while the history of changes is
+ * whole. The holder of a lock is told when another one waits for it. */
 #include <stdlib.h>
 #include <string.h>
 #include "cell/base/memory.h"
@@ -292,7 +292,7 @@ happened(struct sim *s, struct machine *m, struct watched *w, const struct clien
 		if (!is_happening(&all->all[at + w->told], e) || !is_repeated(all, w, at))
 			continue;
 		check_owed(s, m, w, all->all[at + w->told].at);
-		if (w->told == 0)
+		if (w->told == 0 || w->told_from == INT64_MAX)
 			w->told_from = s->now;
 		w->first = at;
 		w->told++;
@@ -303,16 +303,23 @@ happened(struct sim *s, struct machine *m, struct watched *w, const struct clien
 	         (const char *)e->name.data, (unsigned long)e->generation);
 }
 
+/* Another master knows of a watch when it tells of it. */
 static void
-announced(struct machine *m)
+announced(struct sim *s, struct machine *m, bool gap)
 {
+	if (gap && !s->rights.on && model_past_is_whole(&s->model))
+		sim_fail(s, "client %d is told that events are missing, and they are kept",
+		         m->id + 1);
 	for (size_t i = 0; i < m->watched_n; i++) {
 		struct watched *w = &m->watched[i];
 
+		w->told_from = INT64_MAX;
+		w->owed_from = 0;
+		if (!gap)
+			continue;
 		w->announced = true;
 		w->first += w->told;
 		w->told = 0;
-		w->owed_from = 0;
 	}
 }
 
@@ -383,8 +390,14 @@ conflicts(struct sim *s, struct watched *w)
 static void
 gone(struct sim *s, struct machine *m, struct watched *w)
 {
-	if (model_item_alive(model_item(&s->model, w->node)))
+	const struct item *it = model_item(&s->model, w->node);
+
+	if (model_item_alive(it))
 		sim_fail(s, "client %d is told that %s is gone", m->id + 1, trace_path(s, w->node));
+	if (!w->announced && model_latest(it)->generation != w->known &&
+	    model_past_is_whole(&s->model))
+		sim_fail(s, "client %d is told that %s is gone, and not of its last contents",
+		         m->id + 1, trace_path(s, w->node));
 	w->ended = true;
 }
 
@@ -402,7 +415,7 @@ watches_told(struct sim *s, struct machine *m, const struct client_watched *e)
 	else if (e->kind == EVENT_GAP && w != NULL && s->rights.on)
 		*w = m->watched[--m->watched_n]; /* it may not read that file any more */
 	else if (e->kind == EVENT_GAP || e->kind == EVENT_MASTER_FAILED_OVER)
-		announced(m);
+		announced(s, m, e->kind == EVENT_GAP);
 	else if (w != NULL && e->kind == EVENT_CONTENTS_MODIFIED)
 		modified(s, m, w, e->generation);
 	else if (w != NULL && e->kind == EVENT_HANDLE_INVALID)

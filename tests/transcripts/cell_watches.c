@@ -2,8 +2,9 @@
  *
  *   a: watch f [knows 2] [tree] | unwatch f
  *                           one with the client library; `knows`: that generation
- *   b: watch [heard 3] [all] [tree] [f]
- *                           one without; all events up to that one were received */
+ *   b: watch [heard 3] [all] [since 4] [tree] [f]
+ *                           one without; all events up to that one were received, and at an earlier
+ *                           master those of the changes up to that entry */
 #include "cell/base/must.h"
 #include "tests/transcripts/cell_player.h"
 
@@ -73,6 +74,7 @@ void
 watches_bare(struct player *p, struct bare *b, struct script *w, struct message *m)
 {
 	struct buffer packed = BUFFER(1024);
+	uint64_t since = 0;
 	uint32_t tree;
 
 	*m = (struct message){.code = MSG_watch,
@@ -80,10 +82,13 @@ watches_bare(struct player *p, struct bare *b, struct script *w, struct message 
 	if (script_take(w, "heard"))
 		m->watch.heard = script_number(w);
 	m->watch.all = script_take(w, "all");
+	if (script_take(w, "since"))
+		since = script_number(w);
 	tree = script_take(w, "tree") ? WATCH_TREE : 0;
 	for (const char *path; (path = script_word(w)) != NULL; m->watch.watches.count++)
 		wire_put_watch(&packed, &(struct watch){.node = names_find(p->s, &p->names, path),
-		                                        .mask = EVERY_KIND | tree});
+		                                        .mask = EVERY_KIND | tree,
+		                                        .since = since});
 	m->watch.watches.packed = buffer_take(&packed);
 }
 
@@ -94,9 +99,10 @@ watches_bare_watching(struct player *p, const struct bare *b, const struct msg_w
 	struct watch_state s;
 
 	while (wire_next_watch_state(&at, &s))
-		player_say(p, "%s: watches %s: %s, generation %lu, behind event %lu", b->name,
-		           trace_path(p->s, s.node), s.rc == RC_OK ? "ok" : rc_name(s.rc),
-		           (unsigned long)s.generation, (unsigned long)s.after);
+		player_say(p, "%s: watches %s: %s, generation %lu, behind event %lu and entry %lu",
+		           b->name, trace_path(p->s, s.node), s.rc == RC_OK ? "ok" : rc_name(s.rc),
+		           (unsigned long)s.generation, (unsigned long)s.after,
+		           (unsigned long)s.since);
 }
 
 void

@@ -42,6 +42,7 @@ watched_states(struct script *s, struct msg_watching *m, struct buffer *states)
 {
 	struct watch_state state = {.rc = (uint8_t)script_rc(s, script_value(s, "rc")),
 	                            .after = script_value_number(s, "after", 0),
+	                            .since = script_value_number(s, "since", 5),
 	                            .generation = script_value_number(s, "version", 1),
 	                            .path = bytes_of("/d/f")};
 	const char *word;
@@ -73,6 +74,7 @@ watched_events(struct script *s, struct msg_events *m, struct buffer *events)
 	const char *name = script_value(s, "name");
 	const uint64_t n = script_value_number(s, "count", 1);
 
+	m->upto = script_value_number(s, "upto", 0);
 	m->first = script_number(s);
 	e.node = script_number(s);
 	e.name = bytes_of(name ? name : "");

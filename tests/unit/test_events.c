@@ -6,18 +6,25 @@
 enum { CROWD = 200 };
 
 static void
-watch(struct bare_client *c, uint64_t node, bool all, uint64_t heard)
+watch_since(struct bare_client *c, uint64_t node, bool all, uint64_t heard, uint64_t since)
 {
 	struct buffer packed = BUFFER(100);
 	struct message m =
 	    {.code = MSG_watch,
 	     .watch = {.session = c->session, .epoch = c->epoch, .all = all, .heard = heard}};
 
-	wire_put_watch(&packed,
-	               &(struct watch){.node = node, .mask = 1u << EVENT_CONTENTS_MODIFIED});
+	wire_put_watch(&packed, &(struct watch){.node = node,
+	                                        .mask = 1u << EVENT_CONTENTS_MODIFIED,
+	                                        .since = since});
 	m.watch.watches = (struct wire_list){buffer_view(&packed), 1};
 	bare_send(c, &m);
 	buffer_free(&packed);
+}
+
+static void
+watch(struct bare_client *c, uint64_t node, bool all, uint64_t heard)
+{
+	watch_since(c, node, all, heard, 0);
 }
 
 /* The generation from which on the watch stands. */
@@ -120,6 +127,35 @@ TEST(test_gap)
 	assert_int_equal(take_events(&reader, &last, &number), 1);
 	assert_int_equal(number, LIMIT_EVENTS + 2);
 	assert_int_equal(last.generation, LIMIT_EVENTS + 3);
+	world_free(w);
+}
+
+/* However much was missed, there is no gap: what is new waits until it is told. */
+TEST(test_missed_events_wait_for_acknowledgements)
+{
+	struct bare_world *w = world_new(1);
+	struct bare_client writer = bare_open(w, 1), reader = bare_open(w, 2);
+	const uint64_t node = bare_file(&writer, "f");
+	struct watch_event last;
+	uint64_t number = 0;
+	size_t told = 0, n;
+
+	for (int i = 0; i < 2 * LIMIT_EVENTS; i++)
+		write_once(&writer, node);
+	watch_since(&reader, node, true, 0, 1);
+	assert_int_equal(watched_from(&reader), 2 * LIMIT_EVENTS + 1);
+	while ((n = take_events(&reader, &last, &number)) > 0) {
+		assert_true(n <= LIMIT_EVENTS / 2);
+		told += n;
+		assert_int_equal(last.kind, EVENT_CONTENTS_MODIFIED);
+		assert_int_equal(last.generation, told + 1);
+		if (told < 2 * LIMIT_EVENTS)
+			write_once(&writer, node);
+		watch(&reader, node, false, number);
+		watched_from(&reader);
+	}
+	assert_true(told > 2 * LIMIT_EVENTS);
+	assert_int_equal(last.generation, tree_content_generation(world_tree(w), node));
 	world_free(w);
 }
 
