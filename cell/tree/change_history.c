@@ -270,6 +270,17 @@ tree_change_after(const struct tree *t, uint64_t *number, struct past_change *c)
 	return true;
 }
 
+/* The directories of a node that is gone are gone later, so the way up from it has an end. */
+static bool
+has_directory(const struct tree *t, const struct change *deletion)
+{
+	const struct node *n = node_find(t, deletion->parent);
+	const struct change *gone = change_deletion(t, deletion->parent);
+
+	return n != NULL ? n->kind == NODE_DIRECTORY
+	                 : gone != NULL && gone->number > deletion->number;
+}
+
 const char *
 change_history_check(const struct tree *t)
 {
@@ -285,7 +296,9 @@ change_history_check(const struct tree *t)
 		if ((c->path.len > 0) != (c->kind == CHANGE_DELETED))
 			return "a deletion, and nothing else, has a path";
 		if ((c->parent != 0) != (c->kind == CHANGE_DELETED))
-			return "a deletion, and nothing else, has a parent";
+			return "a deletion, and nothing else, has a directory";
+		if (c->kind == CHANGE_DELETED && !has_directory(t, c))
+			return "the directory of what was deleted is there, or was deleted later";
 		if ((node_find(t, c->node) == NULL) != (change_deletion(t, c->node) != NULL))
 			return "a changed node is there, or its deletion is";
 		bytes += cost(c);
