@@ -5,16 +5,17 @@
 
 enum { SPARE_PERCENT = 5 }; /* for a clock that runs fast */
 
-/* Applied, and saved: after a save the log is trimmed. */
+/* Applied, and saved: after a save the log is trimmed. A member that is down has not. */
 bool
 quiet_all_have_everything(const struct sim *s)
 {
 	for (int i = 0; i < s->hosts_n; i++) {
 		const struct host *n = &s->hosts[i];
 
-		if (host_exists(n) && n->up &&
-		    (tree_applied(replica_tree(n->replica)) != s->model.applied ||
-		     n->disk.unsaved > 0))
+		if (!host_exists(n) || (!n->up && members_role(s, n->id) == MEMBER_REMOVED))
+			continue;
+		if (!n->up || tree_applied(replica_tree(n->replica)) != s->model.applied ||
+		    n->disk.unsaved > 0)
 			return false;
 	}
 	return true;
