@@ -1,13 +1,21 @@
 /* The changes of the last minutes. They are made of the notes of each entry, so what the master
  * tells as events and what can be read later is the same. */
 #include <stdlib.h>
+#include <string.h>
 #include "cell/tree/internal.h"
 
-KEYED_GENERATE(changes, change, in_order, number)
-KEYED_TREE(deletions, change, in_deletions, node)
+/* CHANGE_BYTES: about, in memory and in state.db, that a change costs beyond its texts. */
+enum { CHANGE_BYTES = 192, TRIM_MORE = 64, CHUNK = 1024 };
 
-/* CHANGE_BYTES: of memory, about, that a change costs beyond its texts. */
-enum { CHANGE_BYTES = 192, TRIM_MORE = 64 };
+struct kept_change {
+	uint64_t index;
+	int64_t stamp_ns;
+	uint64_t node;
+	uint64_t generation;
+	enum change_kind kind;
+};
+
+KEYED_TREE(deletions, deletion, link, node)
 
 static size_t
 cost(const struct change *c)
@@ -15,62 +23,123 @@ cost(const struct change *c)
 	return CHANGE_BYTES + c->path.len + c->acl_read.len;
 }
 
-void
-change_add(struct tree *t, struct change *c)
+static struct kept_change *
+kept(const struct change_history *h, size_t place)
 {
-	struct change_history *h = &t->history;
-
-	must(RB_INSERT(changes, &h->by_number, c) == NULL);
-	if (c->kind == CHANGE_DELETED)
-		RB_INSERT(deletions, &h->deletions, c);
-	h->last = c->number;
-	h->bytes += cost(c);
+	place += h->forgotten;
+	return &h->chunks[place / CHUNK][place % CHUNK];
 }
 
-struct change *
+const struct deletion *
 change_deletion(const struct tree *t, uint64_t node)
 {
 	return deletions_find(&t->history.deletions, node);
 }
 
-static void
-change_free(struct tree *t, struct change *c)
+bool
+change_at(const struct tree *t, uint64_t number, struct change *c)
+{
+	const struct change_history *h = &t->history;
+	const struct kept_change *k;
+	const struct deletion *gone;
+
+	if (number < h->first || number - h->first >= h->n)
+		return false;
+	k = kept(h, number - h->first);
+	*c = (struct change){
+	    .number = number,
+	    .index = k->index,
+	    .stamp_ns = k->stamp_ns,
+	    .kind = k->kind,
+	    .node = k->node,
+	    .generation = k->generation,
+	};
+	if (k->kind == CHANGE_DELETED) {
+		gone = change_deletion(t, k->node);
+		c->parent = gone->parent;
+		c->path = gone->path;
+		c->acl_read = gone->acl_read;
+	}
+	return true;
+}
+
+void
+change_add(struct tree *t, const struct change *c)
 {
 	struct change_history *h = &t->history;
+	struct deletion *gone;
 
-	RB_REMOVE(changes, &h->by_number, c);
-	if (c->kind == CHANGE_DELETED)
-		RB_REMOVE(deletions, &h->deletions, c);
-	h->bytes -= cost(c);
-	free((void *)c->path.data);
-	free((void *)c->acl_read.data);
-	free(c);
+	if (h->n == 0)
+		h->first = c->number;
+	if (h->forgotten + h->n == h->chunks_n * CHUNK) {
+		ARRAY_ROOM(h->chunks, h->chunks_n, h->chunks_room);
+		h->chunks[h->chunks_n++] = memory_zero(CHUNK, sizeof **h->chunks);
+	}
+	*kept(h, h->n++) =
+	    (struct kept_change){c->index, c->stamp_ns, c->node, c->generation, c->kind};
+	if (c->kind == CHANGE_DELETED) {
+		gone = memory_zero(1, sizeof *gone);
+		gone->node = c->node;
+		gone->number = c->number;
+		gone->index = c->index;
+		gone->parent = c->parent;
+		gone->path = c->path;
+		gone->acl_read = c->acl_read;
+		RB_INSERT(deletions, &h->deletions, gone);
+	}
+	h->last = c->number;
+	h->bytes += cost(c);
+}
+
+static void
+deletion_free(struct change_history *h, struct deletion *gone)
+{
+	RB_REMOVE(deletions, &h->deletions, gone);
+	free((void *)gone->path.data);
+	free((void *)gone->acl_read.data);
+	free(gone);
 }
 
 void
 change_history_free(struct tree *t)
 {
-	struct change *c;
+	struct change_history *h = &t->history;
+	struct deletion *gone;
 
-	while ((c = RB_ROOT(&t->history.by_number)) != NULL)
-		change_free(t, c);
+	while ((gone = RB_ROOT(&h->deletions)) != NULL)
+		deletion_free(h, gone);
+	for (size_t i = 0; i < h->chunks_n; i++)
+		free(h->chunks[i]);
+	free(h->chunks);
 }
 
 static void
-forget_first(struct tree *t, struct change *c)
+forget_first(struct tree *t)
 {
-	t->history.compacted = c->index;
-	dirty_change_gone(t, c->number);
-	change_free(t, c);
+	struct change_history *h = &t->history;
+	struct change c;
+
+	must(change_at(t, h->first, &c));
+	h->compacted = c.index;
+	h->bytes -= cost(&c);
+	dirty_change_gone(t, c.number);
+	if (c.kind == CHANGE_DELETED)
+		deletion_free(h, deletions_find(&h->deletions, c.node));
+	h->first++;
+	h->n--;
+	if (++h->forgotten < CHUNK)
+		return;
+	free(h->chunks[0]);
+	h->chunks_n--;
+	memmove(h->chunks, h->chunks + 1, h->chunks_n * sizeof(struct kept_change *));
+	h->forgotten = 0;
 }
 
 void
 change_history_clear(struct tree *t)
 {
-	struct change *c;
-
-	while ((c = RB_MIN(changes, &t->history.by_number)) != NULL)
-		forget_first(t, c);
+	while (t->history.n > 0)
+		forget_first(t);
 	t->history.compacted = t->position.applied;
 }
 
@@ -99,16 +168,16 @@ change_history_note(struct execution *x)
 	struct tree *t = x->tree;
 	const uint64_t most_bytes = tree_setting(t, SETTING_history_bytes);
 	const int64_t kept_s = (int64_t)tree_setting(t, SETTING_history_seconds);
+	const struct kept_change *oldest;
 	size_t most = TRIM_MORE;
-	struct change *c;
+	struct change c;
 
 	for (size_t i = 0; i < x->out->notes_n; i++) {
 		const struct tree_note *note = &x->out->notes[i];
 
 		if (kind_of(note) == CHANGE_NONE)
 			continue;
-		c = memory_zero(1, sizeof *c);
-		*c = (struct change){
+		c = (struct change){
 		    .number = t->history.last + 1,
 		    .index = x->index,
 		    .stamp_ns = x->stamp_ns,
@@ -120,15 +189,15 @@ change_history_note(struct execution *x)
 		    .path = bytes_copy(note->path),
 		    .acl_read = bytes_copy(note->acl_read),
 		};
-		change_add(t, c);
-		dirty_change(t, c);
+		change_add(t, &c);
+		dirty_change(t, c.number);
 		most += 2;
 	}
-	while (most-- > 0 && (c = RB_MIN(changes, &t->history.by_number)) != NULL &&
-	       c->index < x->index &&
+	while (most-- > 0 && t->history.n > 0 &&
+	       (oldest = kept(&t->history, 0))->index < x->index &&
 	       (t->history.bytes > most_bytes ||
-	        x->stamp_ns / 1000000000 - c->stamp_ns / 1000000000 > kept_s))
-		forget_first(t, c);
+	        x->stamp_ns / 1000000000 - oldest->stamp_ns / 1000000000 > kept_s))
+		forget_first(t);
 }
 
 /* ---- reading ---- */
@@ -137,7 +206,7 @@ static bool
 may_read(const struct tree *t, const struct subject *who, uint64_t node)
 {
 	const struct node *n = node_find(t, node);
-	const struct change *gone = n != NULL ? NULL : change_deletion(t, node);
+	const struct deletion *gone = n != NULL ? NULL : change_deletion(t, node);
 
 	if (n != NULL)
 		return (acl_rights(t, n, who) & RIGHT_READ) != 0;
@@ -157,7 +226,7 @@ tree_name_at(const struct tree *t, uint64_t node, uint64_t index, uint64_t *pare
              struct bytes *name)
 {
 	const struct node *n = node_find(t, node);
-	const struct change *gone = n != NULL ? NULL : change_deletion(t, node);
+	const struct deletion *gone = n != NULL ? NULL : change_deletion(t, node);
 	size_t slash;
 
 	if (n != NULL ? n->parent == NULL : gone == NULL || gone->index <= index)
@@ -176,7 +245,7 @@ static bool
 show(const struct tree *t, const struct subject *who, const struct change *c, struct buffer *list)
 {
 	const struct node *n = node_find(t, c->node);
-	const struct change *gone = n != NULL ? NULL : change_deletion(t, c->node);
+	const struct deletion *gone = n != NULL ? NULL : change_deletion(t, c->node);
 	struct buffer path = BUFFER(2 * LIMIT_PATH);
 	const bool may = may_read(t, who, c->node);
 
@@ -196,20 +265,21 @@ show(const struct tree *t, const struct subject *who, const struct change *c, st
 	return may;
 }
 
-/* The first change of entries above the index; NULL: there is none. */
-static const struct change *
-first_above(const struct tree *t, uint64_t index)
+/* The number of the first change of entries above the index, or that of the next change to come. */
+static uint64_t
+first_above(const struct change_history *h, uint64_t index)
 {
-	const struct change *c = RB_ROOT(&t->history.by_number), *first = NULL;
+	size_t low = 0, high = h->n;
 
-	while (c != NULL)
-		if (c->index > index) {
-			first = c;
-			c = RB_LEFT(c, in_order);
-		} else {
-			c = RB_RIGHT(c, in_order);
-		}
-	return first;
+	while (low < high) {
+		const size_t middle = low + (high - low) / 2;
+
+		if (kept(h, middle)->index > index)
+			high = middle;
+		else
+			low = middle + 1;
+	}
+	return h->first + low;
 }
 
 /* A page ends with the last change of an entry. */
@@ -217,22 +287,20 @@ void
 change_history_read(const struct tree *t, const struct subject *who, uint64_t since,
                     struct result_changes *r, struct buffer *list)
 {
-	const struct change *c;
+	struct change c;
 	size_t looked_at = 0;
 
 	if (since < t->history.compacted)
 		r->compacted = since = t->history.compacted;
 	r->upto = since;
-	c = first_above(t, since);
-	for (; c != NULL; c = RB_NEXT(changes, NULL, (struct change *)c)) {
-		if (c->index != r->upto &&
-		    (list->len > LIMIT_PAGE || looked_at > LIMIT_LOOKED_AT)) {
+	for (uint64_t n = first_above(&t->history, since); change_at(t, n, &c); n++) {
+		if (c.index != r->upto && (list->len > LIMIT_PAGE || looked_at > LIMIT_LOOKED_AT)) {
 			r->more = 1;
 			break;
 		}
-		r->upto = c->index;
+		r->upto = c.index;
 		looked_at++;
-		r->changes.count += show(t, who, c, list);
+		r->changes.count += show(t, who, &c, list);
 	}
 	must(!list->failed);
 	if (!r->more && r->upto < t->position.applied)
@@ -249,24 +317,25 @@ tree_compacted(const struct tree *t)
 uint64_t
 tree_change_number(const struct tree *t, uint64_t index)
 {
-	const struct change *first = first_above(t, index);
+	const struct change_history *h = &t->history;
 
-	return first == NULL ? t->history.last : first->number - 1;
+	return h->n == 0 ? h->last : first_above(h, index) - 1;
 }
 
 bool
 tree_change_after(const struct tree *t, uint64_t *number, struct past_change *c)
 {
-	const struct change *found = changes_after(&t->history.by_number, *number);
+	const uint64_t first = t->history.first;
+	struct change found;
 
-	if (found == NULL)
+	if (!change_at(t, *number < first ? first : *number + 1, &found))
 		return false;
-	*number = found->number;
-	*c = (struct past_change){.index = found->index,
-	                          .time_ns = found->stamp_ns,
-	                          .kind = found->kind,
-	                          .node = found->node,
-	                          .generation = found->generation};
+	*number = found.number;
+	*c = (struct past_change){.index = found.index,
+	                          .time_ns = found.stamp_ns,
+	                          .kind = found.kind,
+	                          .node = found.node,
+	                          .generation = found.generation};
 	return true;
 }
 
@@ -275,7 +344,7 @@ static bool
 has_directory(const struct tree *t, const struct change *deletion)
 {
 	const struct node *n = node_find(t, deletion->parent);
-	const struct change *gone = change_deletion(t, deletion->parent);
+	const struct deletion *gone = change_deletion(t, deletion->parent);
 
 	return n != NULL ? n->kind == NODE_DIRECTORY
 	                 : gone != NULL && gone->number > deletion->number;
@@ -285,26 +354,26 @@ const char *
 change_history_check(const struct tree *t)
 {
 	const struct change_history *h = &t->history;
-	struct change *c, *before = NULL;
-	uint64_t bytes = 0;
+	uint64_t bytes = 0, before = h->compacted;
+	struct change c;
 
-	RB_FOREACH(c, changes, (struct changes *)&h->by_number) {
-		if (before != NULL && (c->number != before->number + 1 || c->index < before->index))
-			return "changes follow each other";
-		if (c->index > t->position.applied || c->index < h->compacted)
-			return "a change was made by an entry that is not compacted";
-		if ((c->path.len > 0) != (c->kind == CHANGE_DELETED))
+	for (uint64_t n = h->first; change_at(t, n, &c); n++) {
+		if (c.index < before)
+			return "changes follow each other, after the entries that are compacted";
+		if (c.index > t->position.applied)
+			return "a change was made by an entry";
+		if ((c.path.len > 0) != (c.kind == CHANGE_DELETED))
 			return "a deletion, and nothing else, has a path";
-		if ((c->parent != 0) != (c->kind == CHANGE_DELETED))
+		if ((c.parent != 0) != (c.kind == CHANGE_DELETED))
 			return "a deletion, and nothing else, has a directory";
-		if (c->kind == CHANGE_DELETED && !has_directory(t, c))
+		if (c.kind == CHANGE_DELETED && !has_directory(t, &c))
 			return "the directory of what was deleted is there, or was deleted later";
-		if ((node_find(t, c->node) == NULL) != (change_deletion(t, c->node) != NULL))
+		if ((node_find(t, c.node) == NULL) != (change_deletion(t, c.node) != NULL))
 			return "a changed node is there, or its deletion is";
-		bytes += cost(c);
-		before = c;
+		bytes += cost(&c);
+		before = c.index;
 	}
-	if (before != NULL && before->number != h->last)
+	if (h->n > 0 && h->first + h->n - 1 != h->last)
 		return "changes are numbered";
 	return bytes != h->bytes || h->compacted > t->position.applied ? "the history is as counted"
 	                                                               : NULL;

@@ -96,9 +96,9 @@ dirty_result_gone(struct tree *t, uint64_t session, uint64_t number)
 }
 
 void
-dirty_change(struct tree *t, const struct change *c)
+dirty_change(struct tree *t, uint64_t number)
 {
-	changed_of(t, &(struct dirty_row){.table = ROWS_changes, .key = {c->number}, .object = c});
+	changed(t, ROWS_changes, number, 0, 0);
 }
 
 void
@@ -289,10 +289,9 @@ row_of_signing_keys(const struct tree *t, const struct dirty_row *of, struct row
 static bool
 row_of_changes(const struct tree *t, const struct dirty_row *of, struct row *row)
 {
-	const struct change *c =
-	    of->object != NULL ? of->object : changes_find(&t->history.by_number, of->key[0]);
+	struct change found, *c = &found;
 
-	if (c == NULL)
+	if (!change_at(t, of->key[0], c))
 		return false;
 	SHOW_ROW(changes);
 	return true;

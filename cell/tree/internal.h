@@ -147,25 +147,34 @@ enum rc settings_read(struct wire_list list, struct settings *first);
  * one path all its life: it stands in the change that deletes it, and until then in the tree. */
 
 struct change {
-	RB_ENTRY(change) in_order;     /* by number */
-	RB_ENTRY(change) in_deletions; /* by node; of a deletion */
-	uint64_t number;               /* grows by one */
-	uint64_t index;                /* of the entry */
+	uint64_t number; /* grows by one */
+	uint64_t index;  /* of the entry */
 	int64_t stamp_ns;
 	enum change_kind kind;
 	uint64_t node;
 	uint64_t generation;   /* of new contents, or of the lock; else 0 */
 	uint64_t parent;       /* of a deleted node, as are */
-	struct bytes path;     /* its path, owned, as is */
+	struct bytes path;     /* its path, and */
 	struct bytes acl_read; /* the name of the ACL that gave the right to read it */
 };
 
-RB_HEAD(changes, change);
-RB_HEAD(deletions, change);
-KEYED_PROTOTYPE(changes, change, in_order)
+struct deletion {
+	RB_ENTRY(deletion) link;
+	uint64_t node;
+	uint64_t number, index, parent; /* as in its change */
+	struct bytes path, acl_read;    /* owned */
+};
 
+RB_HEAD(deletions, deletion);
+
+/* A busy cell has hundreds of thousands of changes, and of most no more than numbers: these stand
+ * in their order, in chunks. */
 struct change_history {
-	struct changes by_number;
+	struct kept_change **chunks; /* the oldest first */
+	size_t chunks_n, chunks_room;
+	size_t forgotten; /* places of the first chunk */
+	size_t n;
+	uint64_t first; /* number of the oldest change */
 	struct deletions deletions;
 	uint64_t last;      /* number of the newest change */
 	uint64_t compacted; /* changes of entries up to here may be missing */
@@ -174,10 +183,12 @@ struct change_history {
 
 /* Adds the changes that the entry has noted, and forgets old ones. */
 void change_history_note(struct execution *x);
-/* Adds the newest change, which is taken over. */
-void change_add(struct tree *t, struct change *c);
-/* The change that deleted the node; NULL: there is none in the history. */
-struct change *change_deletion(const struct tree *t, uint64_t node);
+/* Adds the newest change, whose texts are taken over. */
+void change_add(struct tree *t, const struct change *c);
+/* The change with this number, with views of its texts; false when it is not kept. */
+bool change_at(const struct tree *t, uint64_t number, struct change *c);
+/* The deletion of the node; NULL: there is none in the history. */
+const struct deletion *change_deletion(const struct tree *t, uint64_t node);
 /* A page of the changes above the index `since` that the subject may read; packed into `list`. */
 void change_history_read(const struct tree *t, const struct subject *who, uint64_t since,
                          struct result_changes *r, struct buffer *list);
@@ -228,7 +239,7 @@ void dirty_session(struct tree *t, const struct session *s);
 /* that of the session's result, */
 void dirty_result(struct tree *t, uint64_t session, const struct cached_reply *k);
 /* that of the change. */
-void dirty_change(struct tree *t, const struct change *c);
+void dirty_change(struct tree *t, uint64_t number);
 /* The node is going, and its number is never used again; */
 void dirty_node_gone(struct tree *t, uint64_t node);
 /* the session; */

@@ -151,10 +151,10 @@ load_principal(struct tree *t, const struct row *row)
 static enum rc
 load_change(struct tree *t, const struct row *row)
 {
-	const struct change *before = RB_MAX(changes, &t->history.by_number);
+	const struct change_history *h = &t->history;
 	const bool deletion = NUMBER(changes, kind) == CHANGE_DELETED;
-	const uint64_t last = t->history.last;
-	struct change *c;
+	const uint64_t last = h->last;
+	struct change before, loaded, *c = &loaded;
 
 	if (NUMBER(changes, number) == 0 || NUMBER(changes, kind) < CHANGE_CREATED ||
 	    NUMBER(changes, kind) > CHANGE_LOCK || BYTES(changes, path).len > LIMIT_PATH ||
@@ -162,11 +162,12 @@ load_change(struct tree *t, const struct row *row)
 	    (NUMBER(changes, parent) != 0) != deletion ||
 	    (deletion ? !name_valid(BYTES(changes, acl_read)) : BYTES(changes, acl_read).len > 0))
 		return RC_CORRUPT;
-	if ((before != NULL && (NUMBER(changes, number) != before->number + 1 ||
-	                        NUMBER(changes, log_index) < before->index)) ||
-	    (deletion && change_deletion(t, NUMBER(changes, node)) != NULL))
+	if (h->n > 0 && !(NUMBER(changes, number) == h->first + h->n &&
+	                  change_at(t, NUMBER(changes, number) - 1, &before) &&
+	                  NUMBER(changes, log_index) >= before.index))
 		return RC_CORRUPT;
-	c = memory_zero(1, sizeof *c);
+	if (deletion && change_deletion(t, NUMBER(changes, node)) != NULL)
+		return RC_CORRUPT;
 	LOAD_ROW(changes);
 	change_add(t, c);
 	t->history.last = last; /* as meta counts */
@@ -396,7 +397,7 @@ tree_load_done(struct tree *t, char *why, size_t why_size)
 
 	if (!t->loading.meta && t->counts.nodes == 0 && t->sessions.n == 0 && t->members.n == 0 &&
 	    t->principals.n == 0 && t->signing.since == 0 && t->loading.rows.n == 0 &&
-	    RB_EMPTY(&t->history.by_number))
+	    t->history.n == 0)
 		return RC_OK;
 	if (!t->loading.meta)
 		return corrupt(why, why_size, "the row of meta is missing");

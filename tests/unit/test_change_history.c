@@ -100,6 +100,26 @@ TREE_TEST(test_many_changes_are_forgotten)
 	assert_int_equal(ask(f, tree_applied(f->tree) - 1).compacted, 0);
 }
 
+/* Some thousands come and go; a command comes a second after the one before it. */
+TREE_TEST(test_a_long_history)
+{
+	struct fixture *f = *state;
+	const uint64_t file = new_file(f, NODE_ROOT, "f"), kept = 1500;
+	uint64_t last;
+
+	set(f, SETTING_history_seconds, kept);
+	for (int i = 0; i < 6000; i++)
+		assert_int_equal(write_file(f, file, "x"), RC_OK);
+	last = tree_applied(f->tree);
+	assert_int_equal(ask(f, 0).compacted, last - kept - 1);
+	assert_changes(f, last - 3, "2 /f 5999\n2 /f 6000\n2 /f 6001\n");
+	set(f, SETTING_history_bytes, 1);
+	for (int i = 0; i < MOST; i++)
+		assert_int_equal(write_file(f, file, "x"), RC_OK);
+	assert_changes(f, tree_applied(f->tree) - 1, "2 /f 6065\n");
+	assert_int_equal(ask(f, 0).changes.count, 1);
+}
+
 /* Pages follow each other, and have whole entries. */
 TREE_TEST(test_pages)
 {
