@@ -90,6 +90,9 @@ enum {
 
 static_assert(LIMIT_ENTRY >= LIMIT_CONTENTS + LIMIT_PATH + 4096,
               "an entry holds the largest write");
+static_assert(LIMIT_ENTRY_COMMANDS >= LIMIT_TRANSACTION + 1 + LIMIT_STEPS &&
+                  LIMIT_ENTRY >= LIMIT_CONTENTS + LIMIT_TRANSACTION * (4 * LIMIT_PATH + 4096),
+              "an entry holds a transaction and a grant of each lock before it");
 static_assert(LIMIT_WINDOW >= LIMIT_ENTRY, "the largest request fits into an empty window");
 static_assert(LIMIT_UNSENT >= LIMIT_WINDOW + LIMIT_IN_FLIGHT * 1024 + LIMIT_FRAME,
               "a session's requests in flight fit on its connection, beside the longest reply");

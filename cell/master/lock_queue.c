@@ -242,9 +242,8 @@ m_waiters_drop(struct master *m, struct m_session *s)
 
 /* ---- grants ---- */
 
-/* `behind`: a session whose waiter is first as long as it lives; 0: none. */
 static void
-grant(struct master *m, struct lock_queue *q, struct waiter *w, uint64_t behind)
+grant(struct master *m, struct lock_queue *q, struct waiter *w)
 {
 	struct op op = {.code = OP_grant};
 	struct own_command *own;
@@ -252,7 +251,7 @@ grant(struct master *m, struct lock_queue *q, struct waiter *w, uint64_t behind)
 	M_TRACE(m, "lock %" PRIu64 ": owner %" PRIu64 " of session %" PRIu64 " is next", q->node,
 	        w->acquire.owner, w->session->id);
 	m->work += REQUEST_WORK;
-	op.grant = (struct op_grant){w->session->id, w->acquire, behind};
+	op.grant = (struct op_grant){.session = w->session->id, .acquire = w->acquire};
 	own = m_propose_for(m, w->user, &op);
 	own->session = w->session->id;
 	own->node = q->node;
@@ -302,27 +301,18 @@ m_queue_grant(struct master *m, struct lock_queue *q)
 			return;
 		}
 		if (!w->granting)
-			grant(m, q, w, 0);
+			grant(m, q, w);
 		if (w->acquire.mode != LOCK_SHARED)
 			return;
 		shares++;
 	}
 }
 
-/* A grant to that waiter that is under way already may come too early. When the end of its session
- * is proposed the next one may be first by then. */
+/* A grant to that waiter that is under way already may come too early. */
 void
 m_queue_grant_first(struct master *m, struct lock_queue *q)
 {
-	struct waiter *first = RB_MIN(waiter_places, &q->places), *next = first;
-
-	grant(m, q, first, 0);
-	if (!first->session->ending.entered)
-		return;
-	while (next != NULL && next->session == first->session)
-		next = RB_NEXT(waiter_places, &q->places, next);
-	if (next != NULL)
-		grant(m, q, next, first->session->id);
+	grant(m, q, RB_MIN(waiter_places, &q->places));
 }
 
 void
@@ -342,13 +332,13 @@ m_queue_grant_behind(struct master *m, struct lock_queue *q, size_t others,
 		if (w->acquire.mode == LOCK_SHARED) {
 			if (room-- == 0)
 				return;
-			grant(m, q, w, 0);
+			grant(m, q, w);
 			shared = true;
 			continue;
 		}
 		if (!shared ||
 		    (w->converting && others == 1 && w == RB_MIN(waiter_places, &q->places)))
-			grant(m, q, w, 0);
+			grant(m, q, w);
 		return;
 	}
 }

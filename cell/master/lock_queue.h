@@ -90,8 +90,8 @@ bool m_queue_converting(const struct lock_queue *q);
 /* Proposes the grants that the applied tree allows; a queue for which the step has no time is
  * touched again. */
 void m_queue_grant(struct master *m, struct lock_queue *q);
-/* Proposes a grant to the first waiter whatever the tree allows: what is proposed already may free
- * the lock. */
+/* Adds to the entry a grant to the first waiter whatever the tree allows: what is proposed already
+ * may free the lock. */
 void m_queue_grant_first(struct master *m, struct lock_queue *q);
 /* Adds to the entry the grants that will be right when only `others` hold the lock, none of them
  * exclusively, and the session `gone` (NULL: none) has ended; none after a waiter of that session,
@@ -149,7 +149,7 @@ bool m_lock_genuine(struct master *m, const struct m_session *s, const struct ac
 /* Begins an acquire: it is proposed, put into the queue, or refused. */
 void m_lock_acquire(struct master *m, struct m_session *s, struct m_request *r);
 /* Begins a transaction. A grant to the first waiter for each lock that it would take comes before
- * it in the log. */
+ * it in its entry: granted or refused, the transaction does not pass who waits. */
 void m_lock_transaction(struct master *m, struct m_session *s, struct m_request *r,
                         const struct op_transaction *o);
 /* apply has found the lock busy for an acquire that may wait. */

@@ -350,6 +350,7 @@ m_lock_transaction(struct master *m, struct m_session *s, struct m_request *r,
 	struct footprint locks = {0};
 	struct lock_queue *q;
 
+	must(m->proposals.commands_n == 0); /* so that all is in one entry */
 	tree_transaction_locks(m->tree, o, &locks);
 	for (size_t i = 0; i < locks.n; i++)
 		if ((q = m_queue_find(m, locks.keys[i])) != NULL)
@@ -400,7 +401,7 @@ m_lock_cancel(struct master *m, struct m_session *s, struct m_request *r,
 void
 m_lock_session_ends(struct master *m, uint64_t session, enum end_cause cause)
 {
-	const struct m_session *gone = m_end_entered(m, session);
+	const struct m_session *gone = m_session_find(m, session);
 	uint64_t node = 0;
 
 	for (size_t n = 0; n < LIMIT_ENDING;) {

@@ -450,16 +450,6 @@ m_end_propose(struct master *m, struct m_session *s, enum end_cause cause)
 	m_lease_arm(m, s);
 }
 
-const struct m_session *
-m_end_entered(struct master *m, uint64_t session)
-{
-	struct m_session *s = m_session_find(m, session);
-
-	if (s != NULL)
-		s->ending.entered = true;
-	return s;
-}
-
 void
 m_end_refused(struct master *m, uint64_t session)
 {

@@ -188,8 +188,7 @@ void m_cache_forget(struct master *m, struct m_session *s);
  * session that has more than goes in one entry the rest goes in further ones. */
 
 struct session_ending {
-	bool proposed;        /* the end is, by the master itself */
-	bool entered;         /* an end is, by anyone, or was, and was refused */
+	bool proposed;        /* the end is */
 	enum end_cause cause; /* as an operator has ordered it; 0 if none has */
 	uint64_t connection;  /* on which the client was told of the order; 0: on none */
 	mono_t latest; /* ordered: by then the client knows of it, or has no leave to cache */
@@ -216,8 +215,6 @@ void m_end_due(struct master *m, struct m_session *s);
 void m_end_run(struct master *m);
 /* Proposes the end of the session, with the grants that follow from it. */
 void m_end_propose(struct master *m, struct m_session *s, enum end_cause cause);
-/* An end of the session is proposed, by anyone; returns the session, NULL if there is none. */
-const struct m_session *m_end_entered(struct master *m, uint64_t session);
 /* apply has refused the end of the session (0: of none). */
 void m_end_refused(struct master *m, uint64_t session);
 /* apply has ended the session: its record goes. */

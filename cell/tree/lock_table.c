@@ -335,8 +335,6 @@ apply_grant(struct execution *x, const struct op_grant *o, struct result_acquire
 
 	if (s == NULL)
 		rc = RC_NO_SESSION;
-	else if (session_live(x->tree, o->behind) != NULL)
-		rc = RC_BUSY_LOCK;
 	else if (!tree_permits(x->tree, &waiter, &acquire))
 		rc = RC_ACCES;
 	else

@@ -194,7 +194,8 @@ struct tree_outcome {
  *   executed in order, each by its own rules and rights, and sees what those before it have done.
  *   When one is refused nothing has happened, and the answer (RC_OK) names it. A create is
  *   exclusive and permanent; a rename of or onto an ephemeral file is RC_BUSY; an acquire takes a
- *   free lock exclusively, or is RC_BUSY_LOCK. Rights of a handle do not count.
+ *   free lock exclusively, for which no grant stands before it in the entry, or is RC_BUSY_LOCK.
+ *   Rights of a handle do not count.
  * - end_session: a command that names the session's nonce may end it (a wrong one: RC_PERM), a
  *   session may end itself, the master any; an expiry that the master decides (session 0 in the
  *   command, no nonce) names its epoch, which must be the current one, else RC_OLD_EPOCH. From

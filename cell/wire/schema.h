@@ -313,8 +313,8 @@ enum { WIRE_MINOR = 0 };
 	F(u64, session, 0) F(u8, awaited, 0)
 #define WIRE_op_finish_session(F) F(u64, session, 0) /* removes the next part of its possessions */
 #define WIRE_op_grant(F) /* grants the lock to the head of the queue */                       \
-	F(u64, session, 0) F(acquire, acquire, 0)                                                 \
-	F(u64, behind, 0) /* no grant while this session lives: its waiter is the head; 0: none */
+	F(u64, session, 0)                                                                        \
+	F(acquire, acquire, 0)
 #define WIRE_op_delay_over(F) /* ignored unless the lock is still as the master saw it */ \
 	F(u64, node, 0) F(u64, lock_generation, 0)                                                \
 	F(u64, began, 0) /* log index of the command that began the delay */

@@ -1,8 +1,17 @@
 /* Faults that wait for what clients do. Each prepares a race that could come by chance, and lets
- * it: a waiter's session ends as the lock comes free, a session with several locks ends, a client
- * reads on beside a master that was cut off, a lease ends as the next one begins. */
+ * it: a waiter's session ends as the lock comes free, and a transaction tries for it, a session
+ * with several locks ends, a client reads on beside a master that was cut off, a lease ends as the
+ * next one begins. */
 #include <fcntl.h>
 #include "tests/sim/sim.h"
+
+enum { TRIES = 2 };
+
+static bool
+can_ask(const struct sim *s, const struct machine *m)
+{
+	return m->up && !m->closing && m->state == CLIENT_SAFE && m->paused_until <= s->now;
+}
 
 /* ---- locks and sessions ---- */
 
@@ -51,6 +60,33 @@ destroy_soon(struct sim *s, const struct machine *victim)
 	}
 }
 
+static void
+run_try(struct sim *s, struct event *e)
+{
+	struct machine *m = &s->machines[e->who];
+	const struct item *it = model_item(&s->model, e->a);
+
+	if (!s->calm && can_ask(s, m) && model_item_alive(it) && it->parent == NODE_ROOT)
+		work_try_lock(s, m, it->name);
+}
+
+/* Others, who do not wait for the lock, try for it while its release is being stored. */
+static void
+try_soon(struct sim *s, const struct machine *but, uint64_t node)
+{
+	struct rng *r = &s->cached.rng;
+	const int64_t within = 2 * MS + s->swarm.disk_us * 1000;
+
+	for (int i = 0; i < s->machines_n; i++)
+		for (int n = 0; n < TRIES && i != but->id; n++)
+			heap_push(&s->heap,
+			          (struct event){.at = s->now +
+			                               (int64_t)rng_below(r, (uint64_t)within),
+			                         .run = run_try,
+			                         .who = i,
+			                         .a = node});
+}
+
 void
 ambush_release(struct sim *s, const struct machine *m, uint64_t node)
 {
@@ -61,6 +97,7 @@ ambush_release(struct sim *s, const struct machine *m, uint64_t node)
 	fault(s, FAULT_AT_RELEASE, "client %d, who waits for %s, ends as that comes free",
 	      waiter->id + 1, trace_path(s, node));
 	destroy_soon(s, waiter);
+	try_soon(s, waiter, node);
 }
 
 /* Locks that it has, and that others wait for. */
@@ -112,12 +149,6 @@ ambush_holder(struct sim *s, struct machine *m)
 }
 
 /* ---- reads beside a master that was cut off ---- */
-
-static bool
-can_ask(const struct sim *s, const struct machine *m)
-{
-	return m->up && !m->closing && m->state == CLIENT_SAFE && m->paused_until <= s->now;
-}
 
 /* It reads what another one writes. */
 static void

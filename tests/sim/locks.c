@@ -297,10 +297,11 @@ void
 locks_granted(struct sim *s, uint64_t index, const struct command *c, const struct op_grant *op)
 {
 	struct outcome want = {0};
-
 	struct item *it = model_item(&s->model, op->acquire.node);
 
-	if (!model_alive(&s->model, op->session) || model_alive(&s->model, op->behind))
+	if (it != NULL)
+		it->named = index;
+	if (!model_alive(&s->model, op->session))
 		return;
 	if (!model_permits_grant(s, c, op)) {
 		refused(s, index, op);

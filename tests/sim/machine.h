@@ -227,6 +227,8 @@ struct op work_release(const struct machine *m, const struct process *proc);
 /* Those of four of the roles. */
 /* True if the process is in a round of transactions, or begins one. */
 bool work_transactions(struct sim *s, struct machine *m, int p);
+/* A transaction that takes the lock of that file in the root if it can, and then cannot do all. */
+void work_try_lock(struct sim *s, struct machine *m, const char *name);
 void work_names(struct sim *s, struct machine *m, int p);
 void work_ephemeral(struct sim *s, struct machine *m, int p);
 void work_directories(struct sim *s, struct machine *m, int p);

@@ -70,6 +70,7 @@ struct item {                          /* a node of the model */
 	int64_t delay_s, delay_from; /* virtual time of the expiry's first apply */
 	uint64_t lock_changed, mtime_changed, ctime_changed; /* indices */
 	uint64_t granted;                                    /* index: by a grant, the last time */
+	uint64_t named; /* index: of the last grant of it, taken or refused */
 	int64_t mtime_ns, ctime_ns;
 	int64_t lock_delay_s;         /* set on the node; -1: not */
 	uint32_t ttl_s;               /* time to live; 0: none */

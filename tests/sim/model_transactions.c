@@ -249,6 +249,10 @@ model_transaction(struct sim *s, uint64_t index, const struct command *c,
 		struct op op;
 
 		did.rc = resolve(&s->model, &at, &op);
+		/* A grant in its entry, taken or not, shows that somebody waits. */
+		if (did.rc == RC_OK && op.code == OP_acquire &&
+		    model_item(&s->model, op.acquire.acquire.node)->named == index)
+			did.rc = RC_BUSY_LOCK;
 		if (did.rc == RC_OK && !model_permits(s, &by, &op))
 			did.rc = RC_ACCES;
 		if (did.rc == RC_OK)

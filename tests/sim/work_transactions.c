@@ -137,6 +137,30 @@ ask(struct sim *s, struct machine *m, int p, const struct record *held)
 	buffer_free(&steps);
 }
 
+void
+work_try_lock(struct sim *s, struct machine *m, const char *name)
+{
+	const uint64_t number = (UINT64_C(1) << 40) + ++m->owners; /* no mount gives such ones */
+	const struct op absent = {.code = OP_delete};
+	struct op acquire = {.code = OP_acquire};
+	struct buffer steps = BUFFER(LIMIT_ENTRY);
+	char path[NAME_ROOM + 1];
+	uint32_t n = 0;
+
+	acquire.acquire.acquire = (struct acquire){.owner = number,
+	                                           .acquisition = number,
+	                                           .mode = LOCK_EXCLUSIVE,
+	                                           .delay_s = -1};
+	snprintf(path, sizeof path, "/%s", name);
+	put(&steps, &n, (struct step){.kind = STEP_DO}, path, "", &acquire);
+	put(&steps, &n, (struct step){.kind = STEP_DO}, "/nowhere", "", &absent);
+	machine_request(s, m, PROCESS_OPERATOR,
+	                &(struct op){.code = OP_transaction,
+	                             .transaction = {{buffer_view(&steps), n}}},
+	                false);
+	buffer_free(&steps);
+}
+
 bool
 work_transactions(struct sim *s, struct machine *m, int p)
 {

@@ -127,8 +127,6 @@ print_op(struct buffer *to, struct sim *s, const struct op *op)
 	if (op->code == OP_grant) {
 		put_acquire(to, &op->grant.acquire);
 		buffer_printf(to, " to session %lu", (unsigned long)op->grant.session);
-		if (op->grant.behind != 0)
-			buffer_printf(to, " behind %lu", (unsigned long)op->grant.behind);
 	}
 	if (op->code == OP_transaction)
 		buffer_printf(to, " of %u steps", op->transaction.steps.count);

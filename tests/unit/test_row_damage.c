@@ -67,22 +67,20 @@ static const struct {
                           "epoch epoch+1 node node+1 fence fence+1"},
     {"meta.origin_replica",
      "0 2 3 4 delay delay+1 id applied applied+1 epoch epoch+1 node node+1 fence fence+1"},
-    {"meta.epoch", "1 2 3 4 delay delay+1 id id+1 32bit 33bit most -1 -2 applied applied+1 epoch+1 "
+    {"meta.epoch", "2 3 4 delay delay+1 id id+1 32bit 33bit most -1 -2 applied applied+1 epoch+1 "
                    "node node+1 fence fence+1"},
-    {"meta.settled_epoch",
-     "0 1 2 3 4 delay delay+1 id id+1 32bit 33bit most applied applied+1 epoch"},
-    {"meta.next_node", "delay delay+1 id id+1 32bit 33bit most -1 -2 applied applied+1 epoch "
-                       "epoch+1 node fence fence+1"},
-    {"meta.epoch_node", "0 1 2 3 4 delay delay+1 id id+1 32bit 33bit most applied applied+1 epoch "
-                        "epoch+1 node node+1"},
-    {"meta.last_fence",
-     "id id+1 32bit 33bit most -1 -2 applied applied+1 epoch epoch+1 node node+1 fence+1"},
+    {"meta.settled_epoch", "0 1 2 3 4 delay delay+1 id id+1 applied applied+1 epoch"},
+    {"meta.next_node",
+     "delay delay+1 id id+1 32bit 33bit most -1 -2 applied applied+1 fence fence+1"},
+    {"meta.epoch_node",
+     "0 1 2 3 4 delay delay+1 id id+1 applied applied+1 epoch epoch+1 node node+1"},
+    {"meta.last_fence", "id id+1 32bit 33bit most -1 -2 applied applied+1 fence+1"},
     {"meta.digest", "any"},
     {"meta.members_version",
      "0 1 2 3 4 delay delay+1 id id+1 applied epoch epoch+1 node node+1 fence fence+1"},
     {"meta.slice", "any"},
     {"meta.compacted", "0 1 2 3 4 delay delay+1 id id+1 epoch epoch+1"},
-    {"nodes.node", "delay delay+1 id id+1 32bit 33bit most applied applied+1 epoch epoch+1 node"},
+    {"nodes.node", "delay delay+1 id id+1 applied applied+1 epoch epoch+1"},
     {"nodes.parent", "1 2 epoch epoch+1"},
     {"nodes.name", "short nonce nonce+1 principal principal+1 name"},
     {"nodes.ephemeral", "0 1 epoch"},
@@ -97,44 +95,45 @@ static const struct {
     {"nodes.acl_change", "short nonce nonce+1 principal principal+1 name"},
     {"nodes.lock_delay_s", "0 1 2 3 4 delay -1 epoch epoch+1 node node+1"},
     {"nodes.lock_slots", "0 1 2 3 4 delay delay+1 epoch epoch+1 node node+1"},
-    {"nodes.freed_epoch",
-     "0 1 2 3 4 delay delay+1 id id+1 32bit 33bit most applied applied+1 epoch"},
+    {"nodes.freed_epoch", "0 1 2 3 4 delay delay+1 id id+1 applied applied+1 epoch"},
     {"nodes.quota_nodes", "0 1 2 3 4 delay delay+1 id id+1 32bit 33bit applied applied+1 epoch "
                           "epoch+1 node node+1 fence fence+1"},
     {"nodes.quota_bytes", "0 1 2 3 4 delay delay+1 id id+1 32bit 33bit applied applied+1 epoch "
                           "epoch+1 node node+1 fence fence+1"},
-    {"nodes.creator", ""},
+    {"nodes.creator", "node"},
 
-    {"openers.opened", "0 epoch+1 node"},
+    {"openers.opened", "0 delay delay+1 id id+1 applied applied+1 epoch epoch+1 node"},
     {"openers.session", "node"},
 
-    {"locks.fence", "0 1 2 3 4 delay delay+1 id id+1 32bit 33bit most applied applied+1 epoch "
-                    "epoch+1 node node+1 fence"},
+    {"locks.fence",
+     "0 1 2 3 4 delay delay+1 id id+1 applied applied+1 epoch epoch+1 node node+1 fence"},
     {"locks.delay_began", "any"},
     {"locks.delay_generation", "any"},
     {"locks.delay_s", "1 2 3 4 delay delay+1 id id+1 32bit 33bit most -1 -2 applied applied+1 "
                       "epoch epoch+1 node node+1 fence fence+1"},
     {"locks.delay_mode", "1 2"},
     {"locks.delay_slots", "any"},
-    {"locks.node", ""},
+    {"locks.node", "1"},
 
     {"holders.owner", "any"},
     {"holders.acquisition", "any"},
-    {"holders.mode", "1 2 epoch+1"},
-    {"holders.fence", "1 2 3 4 delay delay+1 id id+1 epoch epoch+1 node node+1"},
+    {"holders.mode", "1 2 epoch epoch+1"},
+    {"holders.fence", "1 2 3 4 delay delay+1 id id+1 applied applied+1 epoch epoch+1 node node+1"},
     {"holders.delay_s", "0 1 2 3 4 delay epoch epoch+1 node node+1"},
-    {"holders.earlier_acquisition", "any"},
+    {"holders.earlier_acquisition", "1 2 3 4 delay delay+1 id id+1 32bit 33bit most -1 -2 applied "
+                                    "applied+1 epoch epoch+1 node node+1 fence fence+1"},
     {"holders.earlier_mode", "0 1 2 epoch epoch+1"},
     {"holders.earlier_generation",
-     "0 1 2 3 4 delay delay+1 id id+1 32bit 33bit most applied applied+1 epoch"},
-    {"holders.earlier_fence", "0 1 2 3 4 delay delay+1 id id+1 32bit 33bit most applied applied+1 "
-                              "epoch epoch+1 node node+1 fence"},
+     "0 1 2 3 4 delay delay+1 id id+1 applied applied+1 epoch epoch+1"},
+    {"holders.earlier_fence",
+     "0 1 2 3 4 delay delay+1 id id+1 applied applied+1 epoch epoch+1 node node+1 fence"},
     {"holders.since_ns", "any"},
     {"holders.pid", "0 1 2 3 4 delay delay+1 id id+1 32bit applied applied+1 epoch epoch+1 node "
                     "node+1 fence fence+1"},
-    {"holders.place", "any"},
-    {"holders.slot", "0 1 2 3 4 delay delay+1 -1 epoch epoch+1 node node+1"},
-    {"holders.lock_generation", "1 2"},
+    {"holders.place", "0 2 3 4 delay delay+1 id id+1 32bit 33bit most -1 -2 applied applied+1 "
+                      "epoch epoch+1 node node+1 fence fence+1"},
+    {"holders.slot", "1 2 3 4 delay delay+1 -1 epoch epoch+1 node node+1"},
+    {"holders.lock_generation", "1 2 3 4 delay delay+1 id id+1 applied applied+1 epoch"},
     {"holders.session", "node"},
 
     {"sessions.nonce", "short nonce"},
@@ -145,11 +144,11 @@ static const struct {
     {"sessions.below", "0 1 2 3 4 delay delay+1 epoch epoch+1 node node+1"},
     {"sessions.ending", "1 2 3 epoch epoch+1"},
     {"sessions.principal_generation",
-     "0 1 2 3 4 delay delay+1 id id+1 applied epoch epoch+1 node node+1 fence fence+1"},
+     "0 2 3 4 delay delay+1 id id+1 applied epoch epoch+1 node node+1 fence fence+1"},
 
-    {"results.number", "3 4 delay delay+1 id id+1 32bit 33bit most -1 -2 applied applied+1 epoch "
-                       "epoch+1 node node+1 fence fence+1"},
-    {"results.op", "1 2 3 4 epoch epoch+1"},
+    {"results.number", "1 2 3 4 delay delay+1 id id+1 32bit 33bit most -1 -2 applied applied+1 "
+                       "epoch epoch+1 node node+1 fence fence+1"},
+    {"results.op", "1 2 3 4 epoch epoch+1 node node+1 fence"},
     {"results.rc",
      "0 1 2 3 4 delay delay+1 id applied applied+1 epoch epoch+1 node node+1 fence fence+1"},
     {"results.session", "node"},
@@ -162,7 +161,7 @@ static const struct {
      "0 1 2 3 4 delay delay+1 id id+1 applied epoch epoch+1 node node+1 fence fence+1"},
 
     {"principals.generation",
-     "1 2 3 4 delay delay+1 id id+1 applied epoch epoch+1 node node+1 fence fence+1"},
+     "2 3 4 delay delay+1 id id+1 applied epoch epoch+1 node node+1 fence fence+1"},
     {"principals.name", "short nonce nonce+1 principal"},
     {"principals.public_key", "empty"},
 

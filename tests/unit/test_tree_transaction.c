@@ -182,6 +182,36 @@ TREE_TEST(test_a_lock_that_is_taken)
 	assert_contents(f, l, "still me");
 }
 
+/* The first waiter was not to be had, and the next one is known to the master alone. */
+TREE_TEST(test_no_lock_is_taken_behind_its_grant_that_was_refused)
+{
+	struct fixture *f = *state;
+	const struct acquire waits = {.node = new_file(f, NODE_ROOT, "l"),
+	                              .owner = 1,
+	                              .acquisition = 1,
+	                              .mode = LOCK_EXCLUSIVE};
+	const struct op *grant = OP(grant, .session = 999, .acquire = waits);
+	struct draft d = draft();
+	struct result r;
+	struct op op;
+
+	new_file(f, NODE_ROOT, "free");
+	put_op(&d, "/free", "", OP(acquire, .acquire = waits));
+	put_op(&d, "/l", "", OP(acquire, .acquire = waits));
+	op = (struct op){.code = OP_transaction, .transaction = {{buffer_view(&d.steps), d.n}}};
+	entry_add(f, &(struct command){0}, grant);
+	entry_add(f, &(struct command){.session = READER}, &op);
+	assert_int_equal(entry_apply(f), RC_OK);
+	assert_int_equal(f->out.answers[0].rc, RC_NO_SESSION);
+	assert_int_equal(f->out.answers[1].rc, RC_OK);
+	assert_int_equal(wire_get_result(RESULT_transaction, f->out.answers[1].result, &r), RC_OK);
+	assert_int_equal(r.transaction.failed, 2);
+	assert_int_equal(r.transaction.rc, RC_BUSY_LOCK);
+
+	assert_int_equal(commit(f, READER, &d), RC_OK);
+	assert_int_equal(f->answer.transaction.part, PART_FIRST);
+}
+
 TREE_TEST(test_each_operation_needs_its_right)
 {
 	struct fixture *f = *state;

@@ -450,11 +450,9 @@ random_master_op(struct rng *r, const struct tree *t)
 	case 3:
 		return random_delay_over(r, t);
 	case 4:
-		return (
-		    struct op){.code = OP_grant,
-		               .grant = {.session = random_session(r, t),
-		                         .acquire = random_acquire(r, t),
-		                         .behind = rng_chance(r, 300) ? random_session(r, t) : 0}};
+		return (struct op){.code = OP_grant,
+		                   .grant = {.session = random_session(r, t),
+		                             .acquire = random_acquire(r, t)}};
 	default:
 		return (
 		    struct op){.code = OP_create_session,
