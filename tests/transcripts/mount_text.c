@@ -118,6 +118,10 @@ say_request(struct player *p, const struct client_call *r)
 	print_op(&t, &r->op);
 	if (r->opened.node && !(r->opened.rights & RIGHT_READ && r->opened.rights & RIGHT_WRITE))
 		buffer_printf(&t, ", opened with rights %u", r->opened.rights);
+	if (r->guard.node)
+		buffer_printf(&t, ", while lock %llu is held by fence %llu",
+		              (unsigned long long)r->guard.node,
+		              (unsigned long long)r->guard.fence);
 	say_message(p, "%.*s", (int)t.len, (char *)t.data);
 	buffer_free(&t);
 }

@@ -1,3 +1,6 @@
+#include <inttypes.h>
+#include <stdio.h>
+
 #include "tests/unit/mount_bench.h"
 #include "cell/base/memory.h"
 
@@ -81,6 +84,7 @@ take_request(struct bench *b, const struct client_call *r)
 	    .token = r->token,
 	    .ordered = r->ordered,
 	    .opened = r->opened,
+	    .guard = r->guard,
 	    .too_large = packed.failed,
 	};
 	p->op.code = r->op.code;
@@ -155,11 +159,32 @@ forget_waiter(struct bench *b, uint64_t acquisition)
 		}
 }
 
+/* As a master does, but that here nobody signs: a sequencer is the text that the tree gives. */
+static enum rc
+check_sequencer(struct bench *b, struct bytes sequencer)
+{
+	struct guard g = {0};
+	char mode[10] = "", *text = bytes_to_text(sequencer);
+	const char *why = NULL;
+
+	if (sscanf(text, "%*[^:]:%" SCNu64 ":%9[^:]:%" SCNu64 ":%" SCNu64, &g.lock_generation, mode,
+	           &g.node, &g.fence) == 4) {
+		g.mode = strcmp(mode, "shared") ? LOCK_EXCLUSIVE : LOCK_SHARED;
+		why = tree_guard_stale(b->cell->tree, &g);
+	}
+	free(text);
+	b->cell->answer = (struct result){.kind = RESULT_checked,
+	                                  .checked = {.guard = g, .why = bytes_of(why ? why : "")}};
+	return RC_OK;
+}
+
 static enum rc
 cell_decides(struct bench *b, const struct op *op)
 {
 	enum rc rc;
 
+	if (op->code == OP_check_sequencer)
+		return check_sequencer(b, op->check_sequencer.sequencer);
 	if (wire_op(op->code)->class == OP_CLASS_READ)
 		return look(b->cell, b->session, op);
 	rc = run(b->cell, b->session, op);
@@ -180,6 +205,10 @@ cell_answers(struct bench *b, const struct pending *p)
 {
 	enum rc rc;
 
+	if (p->guard.node != 0 && tree_guard_stale(b->cell->tree, &p->guard) != NULL) {
+		b->cell->answer = (struct result){0};
+		return RC_GUARD;
+	}
 	b->cell->handle_rights = p->opened.rights;
 	rc = cell_decides(b, &p->op);
 	b->cell->handle_rights = 0;

@@ -27,6 +27,7 @@ struct pending {
 	struct bytes packed;
 	struct op op;
 	struct client_rights opened;
+	struct guard guard;
 };
 
 struct bench_waiter {
