@@ -93,6 +93,7 @@ hang_up(struct sim *s, struct operator* o, int64_t again_in)
 	wake(s, o, again_in);
 }
 
+/* A deposed master is asked before it knows; one that has refused is not asked again at once. */
 static void
 over(struct sim *s, struct operator* o)
 {
@@ -100,7 +101,7 @@ over(struct sim *s, struct operator* o)
 	    s->calm ? HEALTH_MS * MS : sim_between(s, 0, 2 * s->swarm.operators_think_ms * MS);
 
 	if (!s->calm && wish_deposed_master(s) != NULL)
-		pause = 0;
+		pause = o->wish.foolish ? BUSY_MS * MS : 0;
 	o->wish = (struct wish){0};
 	o->failures = 0;
 	hang_up(s, o, pause);
