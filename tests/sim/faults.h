@@ -117,6 +117,7 @@ struct swarm {
 	unsigned mortal; /* permille of files with a time to live, among those that come and go */
 	unsigned quotas; /* permille of directories that get a budget, of a few nodes */
 	unsigned transactions; /* permille of rounds */
+	unsigned handles;      /* permille of rounds on mounts */
 	unsigned counting;     /* permille of touched locks that count from then on */
 	unsigned shared;       /* permille of locks that are asked for shared */
 	int64_t think_ms;

@@ -352,7 +352,8 @@ history_queued(struct sim *s, uint64_t session, const struct msg_reply *m, uint6
 		const struct acquire *w = &r->op.acquire.acquire;
 
 		if (r->session != session || !r->waiting || w->node != a->node ||
-		    w->owner != a->owner || w->acquisition != a->acquisition)
+		    w->owner != a->owner || w->acquisition != a->acquisition ||
+		    outstanding_lapsed(s, r))
 			continue;
 		r->queued_epoch = epoch;
 		r->queued_at = s->now;

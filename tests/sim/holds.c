@@ -24,9 +24,8 @@ machine_has_parted(const struct sim *s, const struct machine *m)
 	       mono_before(clock_local(&m->clock, s->now), status.lease_end);
 }
 
-/* And is nobody the wiser? */
-static bool
-believes(const struct sim *s, const struct machine *m)
+bool
+machine_believes(const struct sim *s, const struct machine *m)
 {
 	return machine_leased(s, m) && !machine_is_destroyed(m);
 }
@@ -53,7 +52,7 @@ machine_check_exclusion(struct sim *s, const struct machine *m, const struct hol
 	for (int i = 0; i < s->machines_n; i++) {
 		const struct machine *other = &s->machines[i];
 
-		for (size_t j = 0; j < other->holds_n && believes(s, other); j++) {
+		for (size_t j = 0; j < other->holds_n && machine_believes(s, other); j++) {
 			const struct hold *o = &other->holds[j];
 
 			if (o->node != h->node || (other == m && o->owner == h->owner))
@@ -140,7 +139,8 @@ held_mode(const struct machine *m, uint64_t node, uint64_t acquisition)
 void
 machine_give_up(struct sim *s, struct machine *m, uint64_t node, uint64_t acquisition)
 {
-	const enum lock_mode mode = believes(s, m) ? held_mode(m, node, acquisition) : LOCK_NONE;
+	const enum lock_mode mode =
+	    machine_believes(s, m) ? held_mode(m, node, acquisition) : LOCK_NONE;
 
 	machine_drop_hold(m, node, acquisition);
 	for (size_t i = 0; i < s->history.acquires_n; i++) {

@@ -201,6 +201,7 @@ take(struct sim *s, uint64_t index, struct item *it, uint64_t session, const str
 	it->lock_changed = index;
 	h->now.acquisition = a->acquisition;
 	h->now.mode = (enum lock_mode)a->mode;
+	h->pid = a->pid;
 	if (delay_s > h->delay_s)
 		h->delay_s = delay_s;
 	return h;
@@ -308,8 +309,7 @@ locks_granted(struct sim *s, uint64_t index, const struct command *c, const stru
 		return;
 	}
 	locks_acquire(s, index, op->session, &op->acquire, &want);
-	/* How many share a counting lock may change between the master's decision and this entry.
-	 */
+	/* How many share a counting lock may have changed since the master decided. */
 	if (want.rc == RC_BUSY_LOCK && it->granted == index && it->slots == 0 && s->script == NULL)
 		sim_fail(s, "an entry grants the lock of %s twice", trace_path(s, it->node));
 	if (want.rc != RC_OK)

@@ -28,6 +28,15 @@ enum role {
 	ROLE_RIGHTS
 };
 
+/* A round with an open file or directory, on a mount (user_handles.c). */
+struct use {
+	enum use_kind { USE_NONE, USE_DIRECTORY, USE_POISON, USE_SEQUENCER } kind;
+	char wrote[24];    /* the last value */
+	uint64_t fence;    /* of the sequencer that is attached to it; 0: none is */
+	uint64_t poisoned; /* the call that has poisoned it; 0: none has */
+	uint64_t other;    /* a call of another thread of the process; 0: none */
+};
+
 struct process {
 	enum role role;
 	int step;
@@ -44,7 +53,10 @@ struct process {
 	char text[2048];          /* and what was read */
 	mono_t patient_until;     /* a second after the last signal, by the machine's clock */
 	bool fcntl;               /* locks with fcntl(2) this time */
-	uint64_t wakes;           /* only the newest wake-up counts */
+	enum lock_mode holds;     /* the lock of the open file, through that, */
+	int64_t held_from;        /* since then */
+	struct use use;
+	uint64_t wakes; /* only the newest wake-up counts */
 	bool idle;
 };
 
@@ -150,6 +162,8 @@ void machine_submit(struct sim *s, struct machine *m, const struct record *r);
 /* Are all replicas gone that it knows? Its configuration is mended, and it starts anew. */
 void machine_check_conf(struct sim *s, struct machine *m);
 bool machine_leased(const struct sim *s, const struct machine *m);
+/* And is nobody the wiser? */
+bool machine_believes(const struct sim *s, const struct machine *m);
 /* Has it left a lasting session to an operator in this very step, under a lease? */
 bool machine_has_parted(const struct sim *s, const struct machine *m);
 /* Its session was ended behind its back: what it believes counts no more. */
@@ -254,8 +268,33 @@ void users_check_unopened(struct sim *s, const struct item *it);
 /* A call of this process; it goes on after that time. */
 void users_call(struct sim *s, struct machine *m, int p, struct mount_event event);
 void users_wake(struct sim *s, struct machine *m, int p, int64_t delay);
+/* Only the close is left of its round. */
+bool users_closes(const struct process *u);
+
+/* ---- user_handles.c ---- */
+
+/* A round begins: perhaps it is one of these. */
+void handles_draw(struct sim *s, struct process *u);
+/* As users_round. */
+bool handles_round(struct sim *s, struct machine *m, int p);
+/* A call of such a round was answered: the next step; 0: the open file is closed. */
+int handles_after(struct sim *s, const struct machine *m, struct process *u,
+                  const struct mount_reply *r);
+/* True: the call was that of another thread. */
+bool handles_replied(struct machine *m, const struct mount_reply *r);
+/* The mount asks for this: may the open file of a process, for which it does? */
+void handles_asked(struct sim *s, const struct machine *m, const struct client_call *c);
 
 /* ---- user_rounds.c ---- */
+
+/* Calls of this process: open, also of a new file in the root, write, read, one about an attribute.
+ */
+void users_create(struct sim *s, struct machine *m, int p, const char *name, int flags,
+                  mode_t mode);
+void users_write(struct sim *s, struct machine *m, int p, int flags, const char *text);
+void users_read(struct sim *s, struct machine *m, int p);
+void users_attribute(struct sim *s, struct machine *m, int p, enum mount_event_kind kind,
+                     const char *name, const char *value);
 
 /* The next step of a process's round; false when it is over, and only the file has to be closed. */
 bool users_round(struct sim *s, struct machine *m, int p);

@@ -18,6 +18,7 @@ struct holder {
 	} now, earlier;     /* earlier: what a conversion found, if not 0 */
 	int64_t delay_s;
 	int slot; /* the lowest that was free; -1: none was */
+	uint32_t pid;
 };
 
 struct version {
@@ -352,6 +353,9 @@ void signing_keys_check_end(struct sim *s);
 void outstanding_begin(struct model *m);
 /* A session may cache or wait from now on, or not any more; or the barrier has fallen. */
 void outstanding_decide(struct sim *s, const struct op *op);
+/* A waiter that comes back is told that it waits: but its place has lapsed, and counts for nothing
+ * under the next master yet. */
+bool outstanding_lapsed(struct sim *s, const struct record *r);
 /* A machine's client sends this. */
 void outstanding_frame(struct sim *s, int machine, struct bytes frame);
 /* A command takes effect: has everybody returned who may have cached what it changes? */

@@ -24,6 +24,8 @@ take_update(struct sim *s, struct machine *m)
 
 		r->mount_token = u->requests[i].token;
 		r->through = u->requests[i].opened;
+		r->guard = u->requests[i].guard;
+		handles_asked(s, m, &u->requests[i]);
 		ARRAY_ROOM(m->asking, m->asking_n, m->asking_room);
 		m->asking[m->asking_n++] = r;
 	}

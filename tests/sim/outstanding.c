@@ -96,6 +96,17 @@ settled(struct sim *s, uint64_t epoch)
 		m->lapsed_before = m->epoch_from;
 }
 
+/* The barrier for the place has fallen, and its client comes too late for it: while the lock is
+ * free the next master knows of the waiter as little as of any other, until it is granted. */
+bool
+outstanding_lapsed(struct sim *s, const struct record *r)
+{
+	const struct item *it = model_item(&s->model, r->op.acquire.acquire.node);
+
+	return r->queued_at < s->model.lapsed_before && it != NULL && it->holders_n == 0 &&
+	       it->delay_mode == LOCK_NONE;
+}
+
 void
 outstanding_decide(struct sim *s, const struct op *op)
 {

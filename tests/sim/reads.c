@@ -118,16 +118,39 @@ static void
 check_sequencer(struct sim *s, const struct record *r, const struct item *it,
                 const struct result_sequencer *result)
 {
-	uint64_t fence = 0; /* the newest of the session's */
+	uint64_t fence =
+	    0; /* the newest of the session's; of those of the process, if it has one */
+	bool own = false;
 
 	if (it->lock_changed > r->index || it->died != 0)
 		return;
-	for (size_t i = 0; i < it->holders_n; i++)
-		if (it->holders[i].session == r->session && it->holders[i].now.fence > fence)
-			fence = it->holders[i].now.fence;
+	for (size_t i = 0; i < it->holders_n; i++) {
+		const struct holder *h = &it->holders[i];
+		const bool its = h->pid == r->op.get_sequencer.pid;
+
+		if (h->session != r->session || own > its || (own == its && h->now.fence <= fence))
+			continue;
+		fence = h->now.fence;
+		own = its;
+	}
 	if (r->rc != (fence != 0 ? RC_OK : RC_NODATA) || (fence != 0 && result->fence != fence))
 		sim_fail(s, "sequencer %lu.%lu of %s: %s", (unsigned long)r->session,
 		         (unsigned long)r->number, trace_path(s, it->node), rc_name(r->rc));
+}
+
+/* A sequencer is the cell's as long as one of the keys is that signed it. */
+static void
+check_checked(struct sim *s, const struct record *r, const struct result_checked *result)
+{
+	if (r->rc != RC_OK)
+		sim_fail(s, "the check of a sequencer is answered %s", rc_name(r->rc));
+	if (result->guard.node == 0 && s->model.keys.rotations == 0)
+		sim_fail(s, "a sequencer is refused: %.*s", (int)result->why.len,
+		         (const char *)result->why.data);
+	if (result->guard.node != 0 && r->index == s->model.applied &&
+	    (result->why.len > 0) != locks_guard_stale(s, &result->guard))
+		sim_fail(s, "a sequencer of %s is said to be %s", trace_path(s, result->guard.node),
+		         result->why.len > 0 ? "stale" : "valid");
 }
 
 /* The node that it finds: judgement.c. */
@@ -152,6 +175,10 @@ model_check_read(struct sim *s, const struct record *r, const struct result *res
 		         (unsigned long)r->number, (unsigned long)r->index);
 	if (r->op.code == OP_lookup) {
 		check_lookup(s, r);
+		return;
+	}
+	if (r->op.code == OP_check_sequencer) {
+		check_checked(s, r, &result->checked);
 		return;
 	}
 	it = model_item(&s->model, wire_op_node(&r->op));

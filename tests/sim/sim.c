@@ -102,6 +102,7 @@ start(struct sim *s)
 	swarm_draw_upgrades(&s->swarm, s->seed);
 	s->cached.rng = rng_seeded(s->seed + 3);
 	s->rights.rng = rng_seeded(s->seed + 4);
+	s->handles.rng = rng_seeded(s->seed + 8);
 	s->rights.on = rng_chance(&s->rights.rng, 300);
 	s->hosts_n = draw_replicas(s);
 	liar_draw(s);

@@ -13,10 +13,10 @@
  *   machine.h   machine.c: drives one client, and the processes or the mount above it; holds.c:
  *               what these believe to hold; work.c, work_rounds.c, work_names.c, work_rights.c,
  *               work_transactions.c: what the processes of a client do; watches.c: nodes that it
- *               watches; mounts.c, users.c, user_rounds.c: a mount, and what the processes on it
- *               do; event_readers.c: one that reads the mount's events; bulk.c: a client that
- *               writes much at once; hub.c: with one replica away, which is needed then;
- *               cached.c: what machines have cached, and must not have when it changes
+ *               watches; mounts.c, users.c, user_rounds.c, user_handles.c: a mount, and what the
+ *               processes on it do; event_readers.c: one that reads the mount's events; bulk.c: a
+ *               client that writes much at once; hub.c: with one replica away, which is needed
+ *               then; cached.c: what machines have cached, and must not have when it changes
  *   history.h   history.c: every request: when it was made, sent, took effect, was answered;
  *               judgement.c: all of them before the judgement of calls (tests/calls)
  *   model.h     model.c, model_files.c, model_sessions.c, model_rights.c, digits.c, signing_keys.c,
@@ -32,10 +32,12 @@
  *               parts: those that wait for their moment; ambush.c: for what clients do; liar.c: a
  *               replica that says what is not so; stolen_key.c: somebody who speaks in the name of
  *               one; core.c: only a quorum heals; election.c: a master is found; guest.c: a
- * principal that comes and goes; rot.c: rows of a state that are not what they were restored.h  a
- * copy of the cell becomes a new one blocks.c    memory that is not freed quiet.c     what happens
- * when nobody asks for anything trace.c     what happens, in words soak.c      many runs, on all
- * cores
+ *               principal that comes and goes; rot.c: rows of a state that are not what they were
+ *   restored.h  a copy of the cell becomes a new one
+ *   blocks.c    memory that is not freed
+ *   quiet.c     what happens when nobody asks for anything
+ *   trace.c     what happens, in words
+ *   soak.c      many runs, on all cores
  *
  * A run takes a minute or more of virtual time and has two parts: with faults, in which only safety
  * counts; then without, in which everything that was begun must come to an end. Nothing here
@@ -173,6 +175,10 @@ struct sim {
 		uint64_t opened[4]; /* requests that have shown rights to somebody */
 		size_t opened_n;
 	} rights;
+	struct {
+		struct rng rng;                  /* of what processes do with open files */
+		char shown[LIMIT_SEQUENCER + 1]; /* a sequencer, for all */
+	} handles;
 	uint64_t values;
 };
 

@@ -225,6 +225,7 @@ swarm_draw_servers(struct swarm *w, uint64_t seed)
 	w->quotas = rng_chance(&own, 300) ? 400 : 0;
 	w->numbers = rng_chance(&own, 300) ? 400 : 0;
 	w->unlocks = rng_chance(&own, 300) ? 300 : 0;
+	w->handles = rng_chance(&own, 500) ? 400 : 0;
 }
 
 void

@@ -5,8 +5,8 @@
 #include <sys/stat.h>
 #include "tests/sim/sim.h"
 
-static void
-create(struct sim *s, struct machine *m, int p, const char *name, int flags, mode_t mode)
+void
+users_create(struct sim *s, struct machine *m, int p, const char *name, int flags, mode_t mode)
 {
 	users_call(s, m, p,
 	           (struct mount_event){.kind = MOUNT_CREATE,
@@ -26,9 +26,9 @@ lock(struct sim *s, struct machine *m, int p, enum lock_mode mode, bool waits)
 	                                .whole = true});
 }
 
-static void
-attribute(struct sim *s, struct machine *m, int p, enum mount_event_kind kind, const char *name,
-          const char *value)
+void
+users_attribute(struct sim *s, struct machine *m, int p, enum mount_event_kind kind,
+                const char *name, const char *value)
 {
 	users_call(s, m, p,
 	           (struct mount_event){.kind = kind,
@@ -36,8 +36,8 @@ attribute(struct sim *s, struct machine *m, int p, enum mount_event_kind kind, c
 	                                .data = bytes_of(value)});
 }
 
-static void
-write_text(struct sim *s, struct machine *m, int p, int flags, const char *text)
+void
+users_write(struct sim *s, struct machine *m, int p, int flags, const char *text)
 {
 	users_call(s, m, p,
 	           (struct mount_event){.kind = MOUNT_WRITE,
@@ -45,8 +45,8 @@ write_text(struct sim *s, struct machine *m, int p, int flags, const char *text)
 	                                .data = bytes_of(text)});
 }
 
-static void
-read_all(struct sim *s, struct machine *m, int p)
+void
+users_read(struct sim *s, struct machine *m, int p)
 {
 	users_call(s, m, p, (struct mount_event){.kind = MOUNT_READ, .size = 4096});
 }
@@ -61,17 +61,17 @@ on_counter(struct sim *s, struct machine *m, int p)
 
 	switch (u->step) {
 	case 0:
-		create(s, m, p, "counter0", O_RDWR, 0644);
+		users_create(s, m, p, "counter0", O_RDWR, 0644);
 		return true;
 	case 1:
 		lock(s, m, p, LOCK_EXCLUSIVE, true);
 		return true;
 	case 2:
-		read_all(s, m, p);
+		users_read(s, m, p);
 		return true;
 	case 3:
 		snprintf(text, sizeof text, "%lu", strtoul(u->text, NULL, 10) + 1);
-		write_text(s, m, p, 0, text);
+		users_write(s, m, p, 0, text);
 		return true;
 	case 4:
 		if (rng_chance(&s->rng, 300))
@@ -92,12 +92,12 @@ on_append(struct sim *s, struct machine *m, int p)
 
 	switch (u->step) {
 	case 0:
-		create(s, m, p, "log", O_WRONLY | O_APPEND, 0644);
+		users_create(s, m, p, "log", O_WRONLY | O_APPEND, 0644);
 		return true;
 	case 1:
 		u->line = judgement_line(s, m->id, ++s->values);
 		snprintf(text, sizeof text, "v%lu;", (unsigned long)s->values);
-		write_text(s, m, p, O_APPEND, text);
+		users_write(s, m, p, O_APPEND, text);
 		return true;
 	default:
 		return false;
@@ -113,14 +113,14 @@ on_register(struct sim *s, struct machine *m, int p)
 
 	switch (u->step) {
 	case 0:
-		create(s, m, p, "reg0", writes ? O_WRONLY | O_TRUNC : O_RDONLY, 0644);
+		users_create(s, m, p, "reg0", writes ? O_WRONLY | O_TRUNC : O_RDONLY, 0644);
 		return true;
 	case 1:
 		snprintf(text, sizeof text, "v%lu;", (unsigned long)++s->values);
 		if (writes)
-			write_text(s, m, p, 0, text);
+			users_write(s, m, p, 0, text);
 		else
-			read_all(s, m, p);
+			users_read(s, m, p);
 		return true;
 	default:
 		return false;
@@ -135,7 +135,7 @@ on_locks(struct sim *s, struct machine *m, int p)
 
 	switch (u->step) {
 	case 0:
-		create(s, m, p, "lock0", O_RDWR, 0644);
+		users_create(s, m, p, "lock0", O_RDWR, 0644);
 		return true;
 	case 1:
 		lock(s, m, p, mode, rng_chance(&s->rng, 700));
@@ -146,7 +146,7 @@ on_locks(struct sim *s, struct machine *m, int p)
 			return true;
 		}
 		if (rng_chance(&s->rng, 300)) {
-			attribute(s, m, p, MOUNT_GETXATTR, "user.ls.lock_holders", "");
+			users_attribute(s, m, p, MOUNT_GETXATTR, "user.ls.lock_holders", "");
 			return true;
 		}
 		u->step++;
@@ -173,7 +173,7 @@ on_names(struct sim *s, struct machine *m, int p)
 		return false;
 	switch (rng_below(&s->rng, 4)) {
 	case 0:
-		create(s, m, p, (const char *)one.data, O_RDWR, 0644);
+		users_create(s, m, p, (const char *)one.data, O_RDWR, 0644);
 		return true;
 	case 1:
 		event.kind = MOUNT_UNLINK;
@@ -206,7 +206,8 @@ begin_ephemeral(struct sim *s, struct machine *m, int p, const char *name)
 	struct mount_event event = {.kind = MOUNT_LOOKUP, .ino = NODE_ROOT, .name = bytes_of(name)};
 
 	if (rng_chance(&s->rng, 400)) {
-		create(s, m, p, name, O_RDWR, 0644 | (rng_chance(&s->rng, 300) ? S_ISVTX : 0));
+		users_create(s, m, p, name, O_RDWR,
+		             0644 | (rng_chance(&s->rng, 300) ? S_ISVTX : 0));
 		return;
 	}
 	if (it != NULL && rng_chance(&s->rng, 600)) {
@@ -238,7 +239,7 @@ on_ephemeral(struct sim *s, struct machine *m, int p)
 	else if (rng_chance(&s->rng, 400))
 		pause_user(s, m, p);
 	else if (rng_chance(&s->rng, 400))
-		attribute(s, m, p, MOUNT_SETXATTR, "user.ls.ephemeral", "1");
+		users_attribute(s, m, p, MOUNT_SETXATTR, "user.ls.ephemeral", "1");
 	else if (rng_chance(&s->rng, 400))
 		users_call(s, m, p,
 		           (struct mount_event){.kind = MOUNT_RENAME,
@@ -264,13 +265,13 @@ on_directories(struct sim *s, struct machine *m, int p)
 		users_call(s, m, p, event);
 		return true;
 	case 1:
-		attribute(s, m, p, MOUNT_SETXATTR, "user.ls.lock", "exclusive");
+		users_attribute(s, m, p, MOUNT_SETXATTR, "user.ls.lock", "exclusive");
 		return true;
 	case 2:
-		attribute(s, m, p, MOUNT_GETXATTR, "user.ls.lock", "");
+		users_attribute(s, m, p, MOUNT_GETXATTR, "user.ls.lock", "");
 		return true;
 	case 3:
-		attribute(s, m, p, MOUNT_REMOVEXATTR, "user.ls.lock", "");
+		users_attribute(s, m, p, MOUNT_REMOVEXATTR, "user.ls.lock", "");
 		return true;
 	case 4:
 		event.kind = MOUNT_RMDIR;
@@ -291,5 +292,9 @@ users_round(struct sim *s, struct machine *m, int p)
 	    [ROLE_BURST] = on_register,    [ROLE_DIRECTORIES] = on_directories,
 	};
 
+	if (m->processes[p].step == 0)
+		handles_draw(s, &m->processes[p]);
+	if (m->processes[p].use.kind != USE_NONE)
+		return handles_round(s, m, p);
 	return rounds[m->processes[p].role](s, m, p);
 }

@@ -7,12 +7,29 @@
 #include "cell/base/must.h"
 #include "tests/sim/sim.h"
 
+enum { STEP_FLUSH = 100, STEP_RELEASE, STEP_OVER };
+
+bool
+users_closes(const struct process *u)
+{
+	return u->step >= STEP_FLUSH;
+}
+
+/* With the call an owner gives up what it has, or has to reckon with that. */
+static bool
+is_about_lock(enum mount_event_kind kind)
+{
+	return kind == MOUNT_FLOCK || kind == MOUNT_SETLK;
+}
+
 void
 users_call(struct sim *s, struct machine *m, int p, struct mount_event event)
 {
 	struct process *u = &m->processes[p];
 
 	must(u->call == 0);
+	if (is_about_lock(event.kind) || users_closes(u))
+		u->holds = LOCK_NONE;
 	u->through = u->fh != 0 && (event.kind == MOUNT_READ || event.kind == MOUNT_WRITE ||
 	                            event.kind == MOUNT_FLOCK || event.kind == MOUNT_SETLK);
 	if (event.kind == MOUNT_OPEN || event.kind == MOUNT_CREATE)
@@ -35,12 +52,11 @@ users_call(struct sim *s, struct machine *m, int p, struct mount_event event)
 
 /* ---- the end of a round: close, as a process does ---- */
 
-enum { STEP_FLUSH = 100, STEP_RELEASE, STEP_OVER };
-
 static void
 act(struct sim *s, struct machine *m, int p)
 {
 	struct process *u = &m->processes[p];
+	const bool directory = u->use.kind == USE_DIRECTORY;
 
 	if (u->step < STEP_FLUSH && users_round(s, m, p))
 		return;
@@ -50,9 +66,12 @@ act(struct sim *s, struct machine *m, int p)
 	}
 	if (u->step < STEP_FLUSH)
 		u->step = STEP_FLUSH;
+	if (directory)
+		u->step = STEP_RELEASE;
 	users_call(s, m, p,
-	           (struct mount_event){.kind =
-	                                    u->step == STEP_FLUSH ? MOUNT_FLUSH : MOUNT_RELEASE});
+	           (struct mount_event){.kind = directory               ? MOUNT_RELEASEDIR
+	                                        : u->step == STEP_FLUSH ? MOUNT_FLUSH
+	                                                                : MOUNT_RELEASE});
 }
 
 /* ---- events ---- */
@@ -94,6 +113,8 @@ users_next(struct sim *s, struct machine *m, int p)
 
 	u->step = 0;
 	u->node = u->fh = u->line = u->session = 0;
+	u->use = (struct use){0};
+	u->holds = LOCK_NONE;
 	u->fcntl = rng_chance(&s->rng, 300);
 	users_wake(s, m, p, sim_between(s, 0, s->swarm.think_ms * MS));
 }
@@ -210,12 +231,60 @@ check_handle(struct sim *s, const struct machine *m, const struct process *u)
 		         m->id + 1, (unsigned long)u->session, (unsigned long)now.session);
 }
 
+/* No two processes have a lock at once, whatever their mounts ask of the cell. */
+static void
+check_alone(struct sim *s, const struct machine *m, const struct process *u)
+{
+	const struct item *it = model_item(&s->model, u->node);
+
+	for (int i = 0; i < s->machines_n && sim_leases_hold(s); i++) {
+		const struct machine *other = &s->machines[i];
+
+		if (!machine_believes(s, m) || !machine_believes(s, other) || other->closing)
+			continue;
+		for (int p = 0; p < s->swarm.processes; p++) {
+			const struct process *o = &other->processes[p];
+
+			if (o == u || o->node != u->node || o->holds == LOCK_NONE ||
+			    o->session != client_status(other->client).session ||
+			    unlocks_since(it, o->session, o->held_from))
+				continue;
+			if (o->holds == LOCK_EXCLUSIVE || u->holds == LOCK_EXCLUSIVE)
+				sim_fail(s,
+				         "processes of clients %d and %d both hold the lock of %s",
+				         m->id + 1, i + 1, trace_path(s, u->node));
+		}
+	}
+}
+
+/* The step of the round that comes next. */
+static int
+after(struct sim *s, const struct machine *m, struct process *u, const struct mount_reply *r)
+{
+	int next = u->step + 1;
+
+	if (users_closes(u))
+		return next;
+	if (u->use.kind != USE_NONE)
+		next = handles_after(s, m, u, r);
+	else if (u->role == ROLE_DIRECTORIES)
+		next = after_directory(u->step, r->error);
+	else if (r->error != 0)
+		next = 0;
+	if (next != 0)
+		return next;
+	u->line = 0; /* it was never taken */
+	return u->fh != 0 ? STEP_FLUSH : STEP_OVER;
+}
+
 void
 users_replied(struct sim *s, struct machine *m, const struct mount_reply *r)
 {
 	struct process *u = NULL;
 	int p = 0;
 
+	if (handles_replied(m, r))
+		return;
 	for (; p < s->swarm.processes && u == NULL; p++) {
 		if (m->processes[p].call == r->call)
 			u = &m->processes[p];
@@ -241,14 +310,12 @@ users_replied(struct sim *s, struct machine *m, const struct mount_reply *r)
 	}
 	if (u->step == STEP_FLUSH && r->error == 0 && u->line != 0)
 		judgement_line_taken(s, u->line);
-	if (u->role == ROLE_DIRECTORIES) {
-		u->step = after_directory(u->step, r->error);
-	} else if (r->error != 0 && u->step < STEP_FLUSH) {
-		u->line = 0; /* it was never taken */
-		u->step = u->fh != 0 ? STEP_FLUSH : STEP_OVER;
-	} else {
-		u->step++;
+	if (r->error == 0 && is_about_lock(u->event.kind) && u->event.lock_mode != LOCK_NONE) {
+		u->holds = u->event.lock_mode;
+		u->held_from = s->now;
+		check_alone(s, m, u);
 	}
+	u->step = after(s, m, u, r);
 	users_wake(s, m, p - 1, u->step == 3 ? sim_between(s, 0, s->swarm.think_ms * MS) : 0);
 }
 
