@@ -176,7 +176,7 @@ static const struct {
     {"changes.generation", "any"},
     {"changes.path", "short nonce nonce+1 principal principal+1 name name+1"},
     {"changes.acl_read", "short nonce nonce+1 principal principal+1 name"},
-    {"changes.parent", "1 2"},
+    {"changes.parent", "1 2 node"},
 };
 
 static uint32_t found[ROW_TABLES][ROW_COLUMNS_MAX]; /* bits of the values above */
