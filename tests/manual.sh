@@ -1,12 +1,12 @@
 #!/bin/sh
-# The man pages have every option of the programs, every command of lsctl and every attribute. Runs
-# in the build directory.
+# The man pages have every option of the programs, every command of lsctl and every attribute, and
+# the README no other figures than the benchmarks. Runs in the build directory.
 set -u
 export LC_ALL=C
 
 srcdir=${srcdir:-$(dirname "$0")/..}
 number=0 status=0
-echo 1..11
+echo 1..12
 
 # has PAGE WORD...
 has() {
@@ -95,6 +95,22 @@ P
 	echo "ok $number - messages.md"
 else
 	echo "not ok $number - messages.md lacks these"
+	status=1
+fi
+
+# docs/performance.md is written from the results of make bench.
+number=$((number + 1))
+figures=$(sed -n '/^Beside ZooKeeper/,/^Without/p' "$srcdir/README" | grep '^    .*[0-9]' |
+	sed -E 's/ by [0-9]+//' | grep -oE '[0-9][0-9.,]*( s| MB)?')
+unknown=$(echo "$figures" | while read -r figure; do
+	sed -n '/^<!-- bench/,/^<!-- end/p' "$srcdir/docs/performance.md" |
+		grep -qF -e "| $figure " -e "| $figure;" || echo "$figure"
+done)
+if [ -n "$figures" ] && [ -z "$unknown" ]; then
+	echo "ok $number - the README's figures are those of performance.md"
+else
+	# shellcheck disable=SC2086 # words
+	echo "not ok $number - performance.md has not:" $unknown
 	status=1
 fi
 exit $status
