@@ -172,8 +172,10 @@ watch_begin(struct master *m, struct m_session *s, const struct watch *watch, st
 		state.after = w->after;
 		state.since = w->since;
 	}
-	state.generation = tree_content_generation(m->tree, watch->node);
-	state.path = buffer_view(&path);
+	if (state.rc == RC_OK) {
+		state.generation = tree_content_generation(m->tree, watch->node);
+		state.path = buffer_view(&path);
+	}
 	wire_put_watch_state(states, &state);
 	buffer_free(&path);
 }

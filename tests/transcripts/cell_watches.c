@@ -99,8 +99,10 @@ watches_bare_watching(struct player *p, const struct bare *b, const struct msg_w
 	struct watch_state s;
 
 	while (wire_next_watch_state(&at, &s))
-		player_say(p, "%s: watches %s: %s, generation %lu, behind event %lu and entry %lu",
+		player_say(p,
+		           "%s: watches %s: %s%.*s, generation %lu, behind event %lu and entry %lu",
 		           b->name, trace_path(p->s, s.node), s.rc == RC_OK ? "ok" : rc_name(s.rc),
+		           s.rc == RC_OK ? 0 : (int)s.path.len, (const char *)s.path.data,
 		           (unsigned long)s.generation, (unsigned long)s.after,
 		           (unsigned long)s.since);
 }
