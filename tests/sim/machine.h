@@ -54,7 +54,7 @@ struct process {
 	mono_t patient_until;     /* a second after the last signal, by the machine's clock */
 	bool fcntl;               /* locks with fcntl(2) this time */
 	enum lock_mode holds;     /* the lock of the open file, through that, */
-	int64_t held_from;        /* since then */
+	int64_t lock_from;        /* when the call that took it began */
 	struct use use;
 	uint64_t wakes; /* only the newest wake-up counts */
 	bool idle;

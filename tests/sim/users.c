@@ -30,6 +30,8 @@ users_call(struct sim *s, struct machine *m, int p, struct mount_event event)
 	must(u->call == 0);
 	if (is_about_lock(event.kind) || users_closes(u))
 		u->holds = LOCK_NONE;
+	if (is_about_lock(event.kind))
+		u->lock_from = s->now;
 	u->through = u->fh != 0 && (event.kind == MOUNT_READ || event.kind == MOUNT_WRITE ||
 	                            event.kind == MOUNT_FLOCK || event.kind == MOUNT_SETLK);
 	if (event.kind == MOUNT_OPEN || event.kind == MOUNT_CREATE)
@@ -231,12 +233,15 @@ check_handle(struct sim *s, const struct machine *m, const struct process *u)
 		         m->id + 1, (unsigned long)u->session, (unsigned long)now.session);
 }
 
-/* No two processes have a lock at once, whatever their mounts ask of the cell. */
+/* No two processes have a lock at once, whatever their mounts ask of the cell. An operator may have
+ * taken it from one of them that hears of that later. */
 static void
 check_alone(struct sim *s, const struct machine *m, const struct process *u)
 {
 	const struct item *it = model_item(&s->model, u->node);
 
+	if (unlocks_since(it, u->session, u->lock_from))
+		return;
 	for (int i = 0; i < s->machines_n && sim_leases_hold(s); i++) {
 		const struct machine *other = &s->machines[i];
 
@@ -247,7 +252,7 @@ check_alone(struct sim *s, const struct machine *m, const struct process *u)
 
 			if (o == u || o->node != u->node || o->holds == LOCK_NONE ||
 			    o->session != client_status(other->client).session ||
-			    unlocks_since(it, o->session, o->held_from))
+			    unlocks_since(it, o->session, o->lock_from))
 				continue;
 			if (o->holds == LOCK_EXCLUSIVE || u->holds == LOCK_EXCLUSIVE)
 				sim_fail(s,
@@ -312,7 +317,6 @@ users_replied(struct sim *s, struct machine *m, const struct mount_reply *r)
 		judgement_line_taken(s, u->line);
 	if (r->error == 0 && is_about_lock(u->event.kind) && u->event.lock_mode != LOCK_NONE) {
 		u->holds = u->event.lock_mode;
-		u->held_from = s->now;
 		check_alone(s, m, u);
 	}
 	u->step = after(s, m, u, r);
