@@ -345,19 +345,19 @@ case_a_fail_over_loses_nothing() {
 }
 
 # since INDEX ARGUMENT...: what lsctl prints of the changes above the index, as "EVENT PATH", until
-# the last line is one of the path `end`.
+# the last line is one of a file that has just been made; without the lines of such files.
 since() {
-	local from=$1 rc=0
+	local from=$1 rc=0 end=$d/end${EPOCHREALTIME/./}
 	shift
-	echo over > "$d/end"
-	"$LSCTL" watch --since "$from" "$@" "$d/end" > "$work/changes" 2> "$work/err" &
+	echo over > "$end"
+	"$LSCTL" watch --since "$from" "$@" "$end" > "$work/changes" 2> "$work/err" &
 	watcher=$!
-	wait_until "the end is told" grep -q '/end"' "$work/changes"
+	wait_until "the end is told" grep -q "/${end##*/}\"" "$work/changes"
 	kill $watcher
 	wait $watcher || rc=$?
 	is $rc 143
-	rm "$d/end"
-	sed -E 's|^\{"event": "([a-z_]*)", "path": "/ls/dc1([^"]*)".*|\1 \2|; /end$/d' \
+	rm "$end"
+	sed -E 's|^\{"event": "([a-z_]*)", "path": "/ls/dc1([^"]*)".*|\1 \2|; /end[0-9]+$/d' \
 		"$work/changes"
 }
 last_index() { sed -nE 's/.*"index": ([0-9]+).*/\1/p' "$work/changes" | tail -n 1; }
