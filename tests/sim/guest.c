@@ -129,9 +129,11 @@ run_check(struct sim *s, struct event *e)
 	const struct host *master = sim_serving(s);
 	int64_t since = s->swarm.chaos_ms * MS;
 
-	/* The lease of the only voter does not end while it is paused. */
+	/* The lease of the only voter does not end while it is paused, or its disk slow. */
 	if (master != NULL && master->paused_until > since)
 		since = master->paused_until;
+	if (master != NULL && master->disk.log_under_way.busy > since)
+		since = master->disk.log_under_way.busy;
 	since = s->model.epoch_from > since ? s->model.epoch_from : since;
 	since += SETTLE_MS * MS;
 	since = s->guest.removed_at > since ? s->guest.removed_at : since;
