@@ -251,22 +251,24 @@ may_lock(struct sim *s, const struct record *r)
 	       model_has_right(s, it, s->model.applied, r->session, r->user, RIGHT_WRITE);
 }
 
+/* A waiter may never have had the right by itself, and wait by that of its handle. */
 void
 model_rights_changed(struct sim *s, const struct op *op)
 {
 	const struct footprint *changed = &s->model.changed;
-	bool rights = op->code == OP_set_acl || op->code == OP_remove_principal ||
-	              op->code == OP_rekey_principal;
+	bool rights = op->code == OP_remove_principal || op->code == OP_rekey_principal;
 
 	for (size_t i = 0; i < changed->n; i++) {
 		const struct item *it = model_item(&s->model, changed->keys[i]);
 
 		rights |= it != NULL && it->parent == NODE_ACL;
 	}
-	for (size_t i = 0; rights && i < s->history.acquires_n; i++) {
+	for (size_t i = 0; i < s->history.acquires_n; i++) {
 		struct record *r = s->history.acquires[i];
+		const bool own =
+		    op->code == OP_set_acl && r->op.acquire.acquire.node == op->set_acl.node;
 
-		if (r->waiting && !may_lock(s, r)) {
+		if (r->waiting && (rights || own) && !may_lock(s, r)) {
 			r->waiting = false;
 			r->unentitled = s->model.applied;
 		}
