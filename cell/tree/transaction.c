@@ -483,6 +483,17 @@ put_done(struct buffer *to, uint32_t step, const struct op *op, const struct res
 	wire_put_step_done(to, &d);
 }
 
+/* A grant of the lock before the transaction in its entry is to the first waiter. When it was
+ * refused the next one may be known to the master alone. */
+static bool
+waited_for(const struct execution *x, uint64_t lock)
+{
+	for (const struct tree_command *c = x->tree->commands.list; c < x->command; c++)
+		if (c->op.code == OP_grant && c->op.grant.acquire.node == lock)
+			return true;
+	return false;
+}
+
 /* Does one operation, or says in `r` why it is refused. */
 static bool
 do_step(struct execution *x, const struct steps *s, struct result_transaction *r)
@@ -493,12 +504,8 @@ do_step(struct execution *x, const struct steps *s, struct result_transaction *r
 	struct op op;
 	enum rc rc = op_at(x->tree, &s->at, &op);
 
-	/* A grant of the lock before the transaction in its entry is to the first waiter. When it
-	 * was refused the next one may be known to the master alone. */
-	for (const struct tree_command *c = x->tree->commands.list; c < x->command; c++)
-		if (rc == RC_OK && op.code == OP_acquire && c->op.code == OP_grant &&
-		    c->op.grant.acquire.node == op.acquire.acquire.node)
-			rc = RC_BUSY_LOCK;
+	if (rc == RC_OK && op.code == OP_acquire && waited_for(x, op.acquire.acquire.node))
+		rc = RC_BUSY_LOCK;
 	if (rc == RC_OK) {
 		missing = permission_missing(x->tree, &x->requester, &x->who, &op);
 		if (missing.node != 0)
