@@ -87,12 +87,12 @@ decode(struct bytes w, struct buffer *to)
 
 /* ---- lines ---- */
 
-/* Each reads the rest of its line: NULL, or why it is wrong. */
+/* Each takes the words that it needs from the rest of its line: NULL, or why it is wrong. */
 
 static const char *
-read_condition(struct transaction_line *l, struct bytes rest)
+read_condition(struct transaction_line *l, struct bytes *rest)
 {
-	const struct bytes what = word(&rest), value = word(&rest);
+	const struct bytes what = word(rest), value = word(rest);
 
 	if (is(what, "absent") && value.len == 0) {
 		l->step.kind = STEP_ABSENT;
@@ -110,13 +110,13 @@ read_condition(struct transaction_line *l, struct bytes rest)
 }
 
 static const char *
-read_attribute(struct transaction_line *l, struct bytes rest)
+read_attribute(struct transaction_line *l, struct bytes *rest)
 {
 	static const char *const acls[ACL_NAMES] = {"user.ls.acl.read", "user.ls.acl.write",
 	                                            "user.ls.acl.change"};
 	static const char *const quotas[QUOTA_KINDS] = {"user.ls.quota.nodes",
 	                                                "user.ls.quota.bytes"};
-	const struct bytes name = word(&rest), value = word(&rest);
+	const struct bytes name = word(rest), value = word(rest);
 	uint64_t n;
 
 	for (uint8_t i = 0; i < ACL_NAMES; i++) {
@@ -151,13 +151,13 @@ read_attribute(struct transaction_line *l, struct bytes rest)
 }
 
 static const char *
-read_operation(struct transaction_text *t, struct transaction_line *l, struct bytes rest)
+read_operation(struct transaction_text *t, struct transaction_line *l, struct bytes *rest)
 {
 	l->step.kind = STEP_DO;
 	if (is(l->word, "set") || is(l->word, "append")) {
 		l->op.code = is(l->word, "set") ? OP_set_contents : OP_append;
 		l->decoded_at = t->contents.len;
-		if (!decode(word(&rest), &t->contents) || t->contents.failed)
+		if (!decode(word(rest), &t->contents) || t->contents.failed)
 			return "needs base64, of 256 KiB at most in all";
 		l->decoded = t->contents.len - l->decoded_at;
 		return NULL;
@@ -173,7 +173,7 @@ read_operation(struct transaction_text *t, struct transaction_line *l, struct by
 	}
 	if (is(l->word, "rename")) {
 		l->op.code = OP_rename;
-		l->step.new_path = word(&rest);
+		l->step.new_path = word(rest);
 		return is_path(l->step.new_path) ? NULL : "needs two paths from the cell's root";
 	}
 	if (is(l->word, "setattr"))
@@ -181,7 +181,20 @@ read_operation(struct transaction_text *t, struct transaction_line *l, struct by
 	if (!is(l->word, "acquire"))
 		return "is no condition and no operation";
 	l->op = (struct op){.code = OP_acquire, .acquire.acquire.mode = LOCK_EXCLUSIVE};
-	return is(word(&rest), "exclusive") ? NULL : "can only be `exclusive`";
+	return is(word(rest), "exclusive") ? NULL : "can only be `exclusive`";
+}
+
+static const char *
+read_line(struct transaction_text *t, struct transaction_line *l, struct bytes *rest)
+{
+	if (is(l->word, "else")) {
+		l->step = (struct step){.kind = STEP_ELSE, .path = bytes_of("/")};
+		return NULL;
+	}
+	l->path = l->step.path = word(rest);
+	if (!is_path(l->path))
+		return "needs a path from the cell's root, such as /a";
+	return is(l->word, "if") ? read_condition(l, rest) : read_operation(t, l, rest);
 }
 
 bool
@@ -211,16 +224,9 @@ transaction_text_read(struct transaction_text *t, struct bytes text)
 		t->n++;
 		l->number = number;
 		l->word = begins;
-		if (is(begins, "else")) {
-			l->step = (struct step){.kind = STEP_ELSE, .path = bytes_of("/")};
-			continue;
-		}
-		l->path = l->step.path = word(&first);
-		if (!is_path(l->path))
-			t->why = "needs a path from the cell's root, such as /a";
-		else
-			t->why = is(begins, "if") ? read_condition(l, first)
-			                          : read_operation(t, l, first);
+		t->why = read_line(t, l, &first);
+		if (t->why == NULL && word(&first).len > 0)
+			t->why = "has too many words";
 	}
 	if (t->why != NULL)
 		t->wrong = number;
