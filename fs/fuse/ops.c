@@ -7,7 +7,8 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 #include "cell/base/limit.h"
-#include "fs/fuse/ops.h"
+#include "cell/sys/lsfs_ioctl.h"
+#include "fs/fuse/device.h"
 #include "fs/fuse/poll_handle.h"
 #include "fs/fuse/proc.h"
 
@@ -17,7 +18,8 @@ ops_device(fuse_req_t req)
 	return fuse_req_userdata(req);
 }
 
-void
+/* Parks the request, with the caller's ids, and passes the event to the engine. */
+static void
 ops_call(fuse_req_t req, struct mount_event *event)
 {
 	struct device *d = ops_device(req);
@@ -379,7 +381,8 @@ op_statfs(fuse_req_t req, fuse_ino_t ino)
 
 /* flock, fcntl and open-file-description (OFD) locks; requests of the last two are identical. */
 
-void
+/* A call flock(2), of an event that names the handle, with its second argument. */
+static void
 ops_flock(fuse_req_t req, struct mount_event event, int how)
 {
 	event.kind = MOUNT_FLOCK;
@@ -411,19 +414,6 @@ op_flock(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *file, int how)
 	          how);
 }
 
-static enum lock_mode
-mode_of(const struct flock *lock)
-{
-	switch (lock->l_type) {
-	case F_RDLCK:
-		return LOCK_SHARED;
-	case F_WRLCK:
-		return LOCK_EXCLUSIVE;
-	default:
-		return LOCK_NONE;
-	}
-}
-
 static struct mount_event
 range_event(enum mount_event_kind kind, fuse_ino_t ino, const struct fuse_file_info *file,
             const struct flock *lock)
@@ -433,7 +423,9 @@ range_event(enum mount_event_kind kind, fuse_ino_t ino, const struct fuse_file_i
 	    .ino = ino,
 	    .fh = file->fh,
 	    .lock_owner = file->lock_owner,
-	    .lock_mode = mode_of(lock),
+	    .lock_mode = lock->l_type == F_RDLCK   ? LOCK_SHARED
+	                 : lock->l_type == F_WRLCK ? LOCK_EXCLUSIVE
+	                                           : LOCK_NONE,
 	    .whole = lock->l_start == 0 && lock->l_len == 0,
 	};
 }
@@ -474,9 +466,7 @@ op_poll(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *file, struct fuse
 	                                    .wait = handle != NULL});
 }
 
-/* ---- extended attributes ---- */
-
-/* Extended attributes. Their requests name the inode, but no open handle. */
+/* ---- extended attributes: their requests name the inode, but no open handle ---- */
 
 /* Valid replies: DATA, STATUS with an error. */
 static void
@@ -516,6 +506,46 @@ op_removexattr(fuse_req_t req, fuse_ino_t ino, const char *name)
 	                                    .name = bytes_of(name)});
 }
 
+/* ---- the calls of <lsfs.h> ---- */
+
+/* Tools try ioctls of other filesystems, and expect an error for an unknown one. Valid replies:
+ * STATUS; of NUMBER: DATA, STATUS with an error. */
+static void
+op_ioctl(fuse_req_t req, fuse_ino_t ino, unsigned command, void *arg, struct fuse_file_info *file,
+         unsigned flags, const void *in, size_t in_size, size_t out_size)
+{
+	struct mount_event event = {.ino = ino, .fh = file->fh, .by_ioctl = true};
+	const struct lsfs_number *number = in;
+	int how = 0;
+
+	(void)arg;
+	(void)flags;
+	(void)out_size;
+	if (command == LSFS_LOCK && in_size == sizeof how) {
+		memcpy(&how, in, sizeof how);
+		ops_flock(req, event, how);
+		return;
+	}
+	if (command == LSFS_WATCH_TREE) {
+		event.kind = MOUNT_WATCH_TREE;
+	} else if (command == LSFS_POISON) {
+		event.kind = MOUNT_POISON;
+	} else if (command == LSFS_SET_SEQUENCER(in_size)) {
+		event.kind = MOUNT_GUARD;
+		event.data.data = in;
+		event.data.len = strnlen(in, in_size);
+	} else if (command == LSFS_NUMBER && in_size == sizeof *number) {
+		event.kind = MOUNT_NUMBER;
+		event.data.data = (const uint8_t *)number->name;
+		event.data.len = strnlen(number->name, sizeof number->name);
+		event.mode = number->ephemeral ? S_ISVTX : 0;
+	} else {
+		fuse_reply_err(req, ENOTTY);
+		return;
+	}
+	ops_call(req, &event);
+}
+
 /* ---- the table ---- */
 
 /* An operation that is missing here is answered ENOSYS by libfuse, and the kernel then never sends
@@ -550,7 +580,7 @@ const struct fuse_lowlevel_ops ops_table = {
     .fsyncdir = op_fsyncdir,
     .fallocate = op_fallocate,
     .copy_file_range = op_copy_file_range,
-    .ioctl = ops_ioctl,
+    .ioctl = op_ioctl,
     .poll = op_poll,
     .flock = op_flock,
     .setlk = op_setlk,
