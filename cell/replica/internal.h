@@ -8,20 +8,18 @@
  *   status.c              the status of this replica, for people
  *   replica_divergence.c  digests of the state: computed, sent, compared
  *   replica_settings.c    the settings of the cell
- *   member_rules.c        which replicas may become members, and which may stop
+ *   member_rules.c        which replicas may become members, and which may stop; full disks
  *   divergence.c          agreement of the replicas about digests
- *   disk_full.c           the decisions of a master about full disks
  *   frame_queue.c         a queue of frames
  *   commit_times.c        how long commands take
  *
- * The last five are functions of their arguments, and do not include this file. */
+ * The last four are functions of their arguments, and do not include this file. */
 #ifndef LSFS_REPLICA_INTERNAL_H
 #define LSFS_REPLICA_INTERNAL_H
 
 #include <inttypes.h>
 #include "cell/replica/commit_times.h"
 #include "cell/replica/divergence.h"
-#include "cell/replica/disk_full.h"
 #include "cell/replica/member_rules.h"
 #include "cell/replica/replica.h"
 #include "cell/replica/frame_queue.h"

@@ -280,7 +280,7 @@ r_mastership_give_up_stuck_disk(struct replica *r)
 static void
 supervise_disks(struct replica *r, const struct member_view *m)
 {
-	struct disk_full_verdict f = disk_full_judge(m);
+	struct disk_full_verdict f = member_rules_disk_full(m);
 
 	if (f.refuse != r->mastership.refuses_growth)
 		NOTICE(r->config.trace,

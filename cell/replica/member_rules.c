@@ -36,8 +36,9 @@ is_alive(const struct member_view *m, const struct member_view_item *of)
 	return answered_within(m, of, (span_t){SILENT_LEASES * m->lease.ns});
 }
 
-bool
-member_rules_may_be_alive(const struct member_view *m, const struct member_view_item *of)
+/* The same; true also for a member that has not answered yet, while the mastership is young. */
+static bool
+may_be_alive(const struct member_view *m, const struct member_view_item *of)
 {
 	const span_t patience = {SILENT_LEASES * m->lease.ns};
 
@@ -131,8 +132,7 @@ say_all_silent(const struct member_view *m, char why[LIMIT_WHY + 1])
 	const char *between = "";
 
 	for (int i = 0; i < m->n; i++) {
-		if (m->list[i].member.role != MEMBER_VOTER ||
-		    member_rules_may_be_alive(m, &m->list[i]))
+		if (m->list[i].member.role != MEMBER_VOTER || may_be_alive(m, &m->list[i]))
 			continue;
 		say(why, "%s", between);
 		say_silent(m, &m->list[i], why);
@@ -145,7 +145,7 @@ say_all_silent(const struct member_view *m, char why[LIMIT_WHY + 1])
 static bool
 majority_lives(const struct member_view *m, struct member_verdict *v)
 {
-	int voters = count(m, MEMBER_VOTER), alive = count_voters(m, member_rules_may_be_alive);
+	int voters = count(m, MEMBER_VOTER), alive = count_voters(m, may_be_alive);
 
 	if (count_voters(m, is_alive_for_certain) > voters / 2)
 		return true;
@@ -366,6 +366,40 @@ member_rules_transfer(const struct member_view *m, uint64_t id)
 	else
 		v.rc = RC_OK;
 	return v;
+}
+
+/* ---- full disks ---- */
+
+/* The best voter with space on its disk; 0 if there is none. */
+static uint8_t
+successor(const struct member_view *m)
+{
+	struct member_verdict v = member_rules_transfer(m, 0);
+
+	if (v.rc == RC_OK && member_rules_transfer(m, v.id).rc == RC_OK)
+		return v.id;
+	return 0;
+}
+
+struct disk_full_verdict
+member_rules_disk_full(const struct member_view *m)
+{
+	struct disk_full_verdict f = {0};
+	int voters = 0, with_room = 0, full = 0;
+
+	for (int i = 0; i < m->n; i++) {
+		const struct member_view_item *of = &m->list[i];
+
+		if (of->member.role != MEMBER_VOTER)
+			continue;
+		voters++;
+		full += of->progress.full;
+		with_room += !of->progress.full && may_be_alive(m, of);
+		if (of->member.id == m->self && of->progress.full)
+			f.hand_over = successor(m);
+	}
+	f.refuse = full > 0 && with_room <= voters / 2;
+	return f;
 }
 
 /* ---- versions ---- */

@@ -58,8 +58,19 @@ struct member_verdict member_rules_promote(struct member_view *m);
  * is nothing to do. The list is unchanged. */
 struct member_verdict member_rules_transfer(const struct member_view *m, uint64_t id);
 
-/* The same; true also for a member that has not answered yet, while the mastership is young. */
-bool member_rules_may_be_alive(const struct member_view *m, const struct member_view_item *of);
+/* What follows for the master from full disks. A replica with a full disk goes on with a reserve,
+ * so that commands which free space still work. But it should not be the master, and while no
+ * majority of the voters has space, the master refuses commands that need space. */
+struct disk_full_verdict {
+	bool refuse;       /* commands that need more space than they free */
+	uint8_t hand_over; /* the replica to hand the mastership over to; 0: none */
+};
+
+/* Decides from the progress of the members, which says whose disks are full. A voter that does not
+ * answer counts as one without space, unless the mastership is so young that it had no time to
+ * answer; but while no disk is full, nothing is refused. */
+struct disk_full_verdict member_rules_disk_full(const struct member_view *m);
+
 /* The greatest minor version that all members speak, learners included. A member that has not
  * answered this master counts as one that speaks version 0. */
 uint32_t member_rules_minor(const struct member_view *m);

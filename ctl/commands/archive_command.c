@@ -19,8 +19,8 @@
 #include "cell/sys/mountinfo.h"
 #include "cell/view/output.h"
 #include "ctl/ctl.h"
+#include "ctl/mounted_path.h"
 #include "ctl/tar.h"
-#include "ctl/transaction.h"
 
 enum { TRIES = 20, NUMBER = 24 };
 
@@ -326,7 +326,7 @@ commit_all(struct import *i, const char *mountpoint)
 	for (; done < i->n && rc == CTL_OK; done++) {
 		char *answer = NULL;
 
-		rc = transaction_give(mountpoint, buffer_view(&i->texts[done]), &answer);
+		rc = mounted_path_transaction(mountpoint, buffer_view(&i->texts[done]), &answer);
 		if (rc != CTL_OK) {
 			const char *line = strchr(answer, '\n');
 

@@ -11,7 +11,7 @@
 #include "cell/sys/file.h"
 #include "cell/sys/log.h"
 #include "ctl/ctl.h"
-#include "ctl/transaction.h"
+#include "ctl/mounted_path.h"
 
 enum { TEXT = 1024 * 1024 };
 
@@ -98,7 +98,7 @@ run(const struct ctl *ctl, int argc, char **argv)
 		log_error("%s: name one cell that is mounted here, by --cell",
 		          ctl->cell != NULL ? ctl->cell : "txn");
 	else if (expand(&given, &text)) {
-		rc = transaction_give(mount.mountpoint, buffer_view(&text), &answer);
+		rc = mounted_path_transaction(mount.mountpoint, buffer_view(&text), &answer);
 		if (strncmp(answer, "/", 1) == 0)
 			log_error("%s", answer);
 		else if (rc == CTL_USAGE)

@@ -1,7 +1,7 @@
 /* Who may join and leave, and what a master does about full disks: decisions, without a cell. */
 #include <stdio.h>
 #include <string.h>
-#include "cell/replica/disk_full.h"
+#include "cell/replica/member_rules.h"
 #include "cell/wire/codec.h"
 #include "tests/unit/unit.h"
 
@@ -362,7 +362,7 @@ TEST(test_pack)
 static void
 expect_full(const struct member_view *m, bool refuse, uint8_t hand_over)
 {
-	struct disk_full_verdict f = disk_full_judge(m);
+	struct disk_full_verdict f = member_rules_disk_full(m);
 
 	assert_int_equal(f.refuse, refuse);
 	assert_int_equal(f.hand_over, hand_over);
