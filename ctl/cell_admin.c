@@ -59,7 +59,8 @@ struct reply {
 	enum rc rc;
 	uint64_t id;
 	char why[LIMIT_WHY + 1];
-	void (*naming)(void *user, const char *file); /* NULL: nobody asks for ACL files */
+	void (*naming)(void *user,
+	               const char *file); /* NULL: the caller needs no names of ACL files */
 	void *user;
 };
 

@@ -314,7 +314,7 @@ look_at_everybody(json_t *findings, const char *root)
 		fclose(acl);
 }
 
-/* A mount answers nobody but its user, unless that is allowed to others. */
+/* A mount answers only its own user, unless others are allowed to use it. */
 static void
 ask_mount(const struct visit *v, const struct mountinfo *info)
 {

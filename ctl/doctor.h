@@ -18,12 +18,12 @@ int doctor_mounts(json_t *findings, const char *path, json_t *cells);
  * missing, and what is locked in their place. Returns the number of such entries. */
 int doctor_fstab(json_t *findings, const char *path, const char *file);
 
-/* The cell as its replicas tell it, as of health_json; if `thorough`, with what is wrong with the
- * cell file that was `given` among the problems. NULL after an error message. */
+/* The cell as its replicas report it, as health_json does; if `thorough`, the problems of the cell
+ * file that was `given` are among those of the cell. NULL after an error message. */
 json_t *doctor_ask_replicas(const struct ctl *ctl, const char *file, const struct cell_file *given,
                             bool thorough);
 
-/* Looks at a key file, if it is there: whose it is, and whether others have access. */
+/* Checks the owner of a key file, if it exists, and whether others have access. */
 void doctor_key(json_t *findings, const char *path);
 /* Looks at the keys in the places where they are looked for. */
 void doctor_keys(json_t *findings, const struct ctl *ctl);

@@ -1,4 +1,4 @@
-/* The cells of this machine: default places, run records and the daemons behind them. */
+/* The cells of this machine: default places, run records and their daemons. */
 #include "ctl/ctl.h"
 
 #include <errno.h>
@@ -115,8 +115,8 @@ match_device(void *user, const struct run_record *record, bool alive)
 	return false;
 }
 
-/* Of the mount at *info: from the record of the daemon behind it, if there is one here, else as far
- * as the mount itself tells. 0 or a positive errno. */
+/* The record of the mount at *info: that of its daemon, if there is one here, else as far as the
+ * mount itself reports it. 0 or a positive errno. */
 static int
 record_of_mount(const struct mountinfo *info, struct run_record *record)
 {

@@ -23,12 +23,12 @@ enum {
 	EXIT_NOT_RUN = 126,
 	EXIT_NOT_FOUND = 127,
 	EXIT_BY_SIGNAL = 128,
-	RESERVE_S = 1, /* the command is killed so long before the lock can be granted to others */
+	RESERVE_S = 1, /* from killing the command until the lock can be granted to others */
 	WARNING_S = 5, /* from SIGTERM to SIGKILL */
 	/* From the end of the lease to the freezing: the mount knows then that the session is in
 	 * jeopardy, and lets the calls go on that are interrupted by the freezing. */
 	FREEZE_AFTER_MS = 50,
-	SILENCE_MS = 1000, /* of a wait for the lock, before a person is told the reason */
+	SILENCE_MS = 1000, /* of a wait for the lock, before its reason is printed */
 	END_EVERY_MS = 10,
 	UNDECIDED = -1,
 };
@@ -44,8 +44,8 @@ struct supervisor {
 	int signals, timer;
 	sigset_t watched, before; /* the signals read from `signals`; the command's signal mask */
 	span_t delay;
-	bool lasting;   /* nobody else gets the lock unless an operator ends the session */
-	mono_t tell_at; /* why it waits; MONO_NEVER: nobody reads that, or it was told */
+	bool lasting;   /* the lock stays with the session until an operator ends it */
+	mono_t tell_at; /* when the reason of a wait is printed; MONO_NEVER: not, or done */
 	mono_t lease_end;
 	bool warned;
 	struct health_check check;
@@ -159,7 +159,7 @@ end_all(struct supervisor *s)
 		log_warn("%d processes of the command were killed but have not ended yet", left);
 }
 
-/* A command that was of no use leaves no process behind when its lock is released. */
+/* No process of a command with failed checks is left when its lock is released. */
 static void
 command_ended(struct supervisor *s, int code)
 {

@@ -17,7 +17,7 @@ struct lock_options {
 	const char *delay; /* lock-delay in seconds; NULL: leave the node's as it is */
 	bool elects;       /* `value` is written into the file before the command is run */
 	const char *value; /* NULL: the host and the process id */
-	bool restarts;     /* the command, when it has ended and the lock is had again */
+	bool restarts;     /* the command, when it has ended and the lock is acquired again */
 	bool clears;       /* the file is emptied before the lock is released */
 	int64_t every_s;   /* the command runs once in such a period; 0: each time */
 	const char *check; /* a shell command that fails when the command is of no use; or NULL */

@@ -31,9 +31,9 @@ void tar_write_end(FILE *to);
 
 enum tar_read { TAR_READ, TAR_END, TAR_REFUSED };
 
-/* Reads the next entry, with its contents in place of what is in the buffer, whose limit is that of
- * contents. TAR_REFUSED: the archive is damaged or has something that no cell can have; `why` says
- * what. The archive may be anything. */
+/* Reads the next entry. Its contents replace those of the buffer, whose limit is that of a file's
+ * contents. TAR_REFUSED: the archive is damaged or contains something that no cell can have; `why`
+ * says what. The archive may be anything. */
 enum tar_read tar_read(FILE *from, struct tar_entry *e, struct buffer *contents, char why[TAR_WHY]);
 
 #endif

@@ -12,7 +12,7 @@ enum { CLOSE_PATIENCE_S = 5 };
 struct engine {
 	uv_loop_t *loop;
 	uv_timer_t timer;
-	mono_t armed;         /* for when the timer is set; MONO_NEVER: it is not */
+	mono_t armed;         /* the time for which the timer is set; MONO_NEVER: it is not */
 	struct link *link;    /* NULL: stopped */
 	unsigned attempts[2]; /* numbers of connection attempts: for requests, of the standby */
 	struct client *client;
@@ -20,7 +20,7 @@ struct engine {
 	struct mount *mount;
 	struct mount_update done;
 	struct trace trace; /* of the client and the mount */
-	/* Of the mount, on their way: the client may have answers for the mount first. */
+	/* From the mount, not yet with the client, which may have answers for the mount first. */
 	struct client_request **requests;
 	size_t requests_n, requests_room;
 	struct mount_watch *watches; /* likewise */
@@ -84,7 +84,7 @@ tell_session(struct engine *e, mono_t now)
 		e->output.session(e->output.user, &status);
 }
 
-/* The kernel keeps no attributes any more of what the client has dropped. */
+/* The kernel must not keep attributes that the client has dropped. */
 static void
 invalidate(struct engine *e, mono_t now)
 {
@@ -230,7 +230,7 @@ static void
 settle(struct engine *e, mono_t now)
 {
 	for (;;) {
-		/* An answer may make further ones. */
+		/* An answer may cause further requests. */
 		for (size_t i = 0; i < e->requests_n; i++)
 			step_client(e, &(struct client_event){.kind = CLIENT_REQUEST,
 			                                      .now = now,
@@ -272,8 +272,8 @@ on_timer(uv_timer_t *timer)
 	settle(e, catch_up(e));
 }
 
-/* Passes an event of a connection to the client, unless catch_up has just given the connection
- * up. */
+/* Passes an event of a connection to the client, unless catch_up has just abandoned the
+ * connection. */
 static void
 connection_event(struct engine *e, struct client_event *event)
 {

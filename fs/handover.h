@@ -39,10 +39,10 @@ enum {
 	HANDOVER_MESSAGE = 5 * PATH_MAX,
 };
 
-/* One message with its descriptors; `words` is what follows its first byte. */
+/* Sends one message with its descriptors; `words` is the text after its first byte. */
 bool handover_send(int conn, enum handover_word word, struct bytes words, const int *fds, int n);
-/* Waits at most so long; the descriptors are the caller's. The word, with *words in `room`; 0: none
- * came. */
+/* Waits at most that long for a message, whose descriptors become the caller's. Returns its word,
+ * with *words in `room`; 0: none was received. */
 int handover_receive(int conn, char room[HANDOVER_MESSAGE], struct bytes *words, int *fds, int n,
                      int patience_ms);
 /* The address of the socket beside the run record. 0 or -errno. */
@@ -61,13 +61,13 @@ struct handover {
 	uv_poll_t poll;
 	uv_timer_t timer; /* while a process waits for the state */
 	mono_t until;
-	int listening; /* -1: nobody can ask */
+	int listening; /* -1: no process can request the mount */
 	int conn;      /* of the process that waits; -1 if none does */
 	pid_t heir;
 };
 
-/* Listens, on the socket `fd`; -1: on a new one. A failure is logged, and then nobody can ask. The
- * other fields are set. */
+/* Listens on the socket `fd`; -1: on a new one. A failure is logged, and no process can request the
+ * mount then. The other fields are set. */
 void handover_start(struct handover *h, uv_loop_t *loop, int fd);
 /* Closes its handles on the loop. */
 void handover_stop(struct handover *h);

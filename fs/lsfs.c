@@ -428,7 +428,7 @@ on_begin(uv_timer_t *timer)
 		l->failed = true;
 		stop(l);
 	} else if (!l->safe) {
-		/* Logs the reason of the delay: the user who has started us waits. */
+		/* Logs the reason of the delay for the user, who waits for the mount. */
 		log_warn("%s: %s: trying again", l->source.path, link_trouble(l->link));
 		if (l->options->background)
 			daemon_background(l->daemon);

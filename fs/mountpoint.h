@@ -16,13 +16,13 @@ struct mountpoint {
 /* Checks the mount point, takes ownership of its run record and unmounts a dead mount of ours
  * there. False after one logged line: missing, not a directory, or in use by a living lsfs. */
 bool mountpoint_take(struct mountpoint *m, const char *path);
-/* Instead, for `lsfs --replace`: the path and that of the record, without ownership. False after
- * one logged line. */
+/* The same for `lsfs --replace`, without ownership: only finds the path and that of the record.
+ * False after one logged line. */
 bool mountpoint_of_another(struct mountpoint *m, const char *path);
 /* Unmounts what is mounted there. False after one logged line. */
 bool mountpoint_detach(const char *path);
-/* Gives up ownership. `in_order`: the session was closed, so the run record is removed; otherwise
- * it stays, and the next daemon ends the session. */
+/* Releases the ownership. `in_order`: the session was closed, so the run record is removed;
+ * otherwise it stays, and the next daemon ends the session. */
 void mountpoint_release(struct mountpoint *m, bool in_order);
 
 /* True if `path` is the directory `directory` or lies below it; both are canonical. */

@@ -43,7 +43,7 @@ image_number(struct image *i, uint64_t value)
 	return value;
 }
 
-/* The next bytes of what is read: a view. */
+/* The next bytes that are read: a view. */
 static struct bytes
 next(struct image *i)
 {

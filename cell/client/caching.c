@@ -5,7 +5,7 @@
 #include "cell/base/memory.h"
 #include "cell/client/internal.h"
 
-enum { IDLE_S = 10 }; /* without a read: then no more leave is asked for */
+enum { IDLE_S = 10 }; /* without a read, after which no further leave is requested */
 
 void
 client_caching_begin(struct client *c)
@@ -89,8 +89,8 @@ is_shown(const struct client *c, uint64_t generation)
 	return generation != 0 && generation == shown_generation(c);
 }
 
-/* A session that reads nothing lets its leave lapse: writers need not wait for a mount that nobody
- * uses, neither while it is cut off nor at a fail-over. */
+/* A session that reads nothing lets its leave lapse: writers need not wait for an idle mount,
+ * neither while it is cut off nor at a fail-over. */
 bool
 client_caching_wanted(const struct client *c)
 {

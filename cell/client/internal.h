@@ -187,9 +187,8 @@ struct client_watches {
 	uint64_t upto;         /* index of the log: no event of the changes up to it is to come */
 	uint64_t asked, answered; /* beginnings of watches on this connection */
 	bool shown;               /* it may know watches of this session */
-	bool
-	    failed_over; /* it is another master, which the caller is told when all watches stand */
-	bool disturbed;  /* the caller was told of jeopardy or expiry, and not that it is over */
+	bool failed_over; /* to another master: reported to the caller when all watches stand */
+	bool disturbed;   /* jeopardy or expiry was reported to the caller, but not its end */
 };
 
 /* ---- caching.c ---- */

@@ -76,7 +76,7 @@ struct copy_files {
 /* The names are not copied, and must outlive the struct. */
 void copy_files_init(struct copy_files *f, uv_loop_t *loop, const char *directory,
                      const char *cell);
-/* Reports no more results, gives up a copy that is being made, and waits for a check that runs;
+/* Reports no further results, abandons a copy that is being made, and waits for a check that runs;
  * then calls `stopped`, perhaps at once. */
 void copy_files_stop(struct copy_files *f, void (*stopped)(void *user), void *user);
 /* Closes the files and frees the names. */

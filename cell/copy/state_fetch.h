@@ -74,8 +74,8 @@ enum state_fetch_news {
 	STATE_FETCH_NO_NEWS,
 	STATE_FETCH_BEGUN,    /* with `source` */
 	STATE_FETCH_GIVEN_UP, /* `source`, for the reason `why` */
-	STATE_FETCH_UNNEEDED, /* `source` is asked no more, because no state is needed */
-	STATE_FETCH_FETCHED,  /* the whole is here, and checked */
+	STATE_FETCH_UNNEEDED, /* `source` is not asked any more, because no state is needed */
+	STATE_FETCH_FETCHED,  /* the whole copy was received and checked */
 };
 
 /* The owner's tasks. If writing fails, the owner skips the rest of this update, and

@@ -1,5 +1,4 @@
-/* Copies of the state: for a replica that is behind, which is no part of paxos, and for operators.
- */
+/* Copies of the state, outside of paxos: for replicas that are behind, and for operators. */
 #ifndef LSFS_COPY_STATE_TRANSFER_H
 #define LSFS_COPY_STATE_TRANSFER_H
 
@@ -35,13 +34,13 @@ struct copy_io {
 
 /* ---- state_sender.c: copies that are sent ---- */
 
-/* Makes copies of the state and sends them to readers: replicas that are behind, and operators who
- * make a backup.
+/* Makes copies of the state and sends them to readers: replicas that are behind, and operators'
+ * backups.
  *
- * A reader has one copy at a time. The copy is made while all else goes on. The reader requests it
- * part by part, each when it has received the one before. As long as its requests follow quickly,
- * some parts are sent ahead of them, because a busy process takes a while for each answer. The
- * sending of parts is paced, so that the cell remains responsive. */
+ * A reader has one copy at a time. The copy is made while everything else goes on. The reader
+ * requests it part by part, each when it has received the one before. As long as its requests
+ * follow quickly, some parts are sent ahead of them, because a busy process takes a while for each
+ * answer. The sending of parts is paced, so that the cell remains responsive. */
 
 struct state_sender;
 
@@ -124,8 +123,8 @@ bool state_transfer_client(struct state_transfer *x, uint64_t conn, bool admin, 
 /* The client's connection is gone. */
 void state_transfer_forget(struct state_transfer *x, uint64_t conn);
 /* Sets the replica from which a state must be fetched; 0 if none is needed (replica_update.behind,
- * after every step). The own state is at index `applied`; a fetched one must be newer, because a
- * replica that is named may itself be behind. */
+ * after every step). The own state is at index `applied`; a fetched one must be newer, because the
+ * given replica may itself be behind. */
 void state_transfer_need(struct state_transfer *x, uint8_t replica, uint64_t applied);
 /* Passes on server_copy_made. */
 void state_transfer_made(struct state_transfer *x, enum rc rc, uint64_t applied, uint64_t size,

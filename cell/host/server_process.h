@@ -17,7 +17,7 @@ struct server_process_config {
 	 * must call server_process_stop, then open and start it again. NULL: a cell in one process,
 	 * which is never restarted. */
 	void (*restart)(void *user);
-	/* The replica votes, or learns; called once. NULL if nobody waits for that. */
+	/* Called once, when the replica votes or learns; may be NULL. */
 	void (*ready)(void *user);
 	void *user;
 };

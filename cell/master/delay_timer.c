@@ -229,8 +229,8 @@ m_expiry_run(struct master *m)
 	m_propose_flush(m);
 }
 
-/* A command that was refused although nobody has renewed the file (by now an ephemeral directory
- * would go with it, say) is due again. */
+/* A command that was refused although the file was not renewed is due again: for example, an
+ * ephemeral directory would be deleted with it by now. */
 void
 m_expiry_applied(struct master *m, const struct own_command *own, enum rc rc)
 {

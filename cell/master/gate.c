@@ -460,7 +460,7 @@ gate_abandon(struct gate *g, struct gate_pass *p)
 
 /* ---- admission ---- */
 
-/* Locks are not cached, nor who has a file open. */
+/* Locks are not cached, nor are the openers of a file. */
 static bool
 is_bounded(const struct m_request *r)
 {

@@ -6,7 +6,7 @@
 
 enum {
 	BURST = 64,    /* this number of answers at once is no burden */
-	NEXT_PART = 8, /* of a later hold no more than the eighth part is left to chance */
+	NEXT_PART = 8, /* of a later hold at most an eighth is left to chance */
 };
 
 void

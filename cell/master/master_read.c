@@ -86,8 +86,8 @@ is_signed(const struct master *m, const struct sequencer *s)
 	return false;
 }
 
-/* True while this replica lacks the key by which the cell may have signed the sequencer: whoever
- * asks tries again. */
+/* True while this replica lacks the key by which the cell may have signed the sequencer: the
+ * request is repeated. */
 static bool
 is_undecided(const struct master *m, struct bytes text)
 {

@@ -25,8 +25,8 @@ struct lease_load {
 	unsigned bearable; /* KeepAlives a second */
 	unsigned factor;   /* 1 to LEASE_LOAD_MOST, by which leases are longer than set */
 	uint64_t answered; /* KeepAlives in this window, */
-	span_t window;     /* which is so long */
-	mono_t end;        /* and ends then */
+	span_t window;     /* the length of the window */
+	mono_t end;        /* of the window */
 };
 
 /* Nothing was answered yet. */

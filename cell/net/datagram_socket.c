@@ -80,7 +80,7 @@ socket_end(uv_udp_t **udp)
 	*udp = NULL;
 }
 
-/* Without it KeepAlives are sent over TCP only, as to replicas behind a filter. */
+/* If that fails, KeepAlives are sent over TCP only, as to replicas behind a packet filter. */
 void
 datagram_socket_listen(struct transport *n, const struct sockaddr *at)
 {

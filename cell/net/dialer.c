@@ -58,7 +58,7 @@ on_abandoned(uv_handle_t *handle)
 	struct stream *s = handle->data;
 
 	if (s->state == STREAM_CLOSING) {
-		transport_gone(s);
+		transport_stream_closed(s);
 		return;
 	}
 	must(uv_tcp_init(s->transport->loop, &s->tcp) == 0);

@@ -67,7 +67,7 @@ stream_free(struct stream *s)
 static void
 on_closed(uv_handle_t *handle)
 {
-	transport_gone(handle->data);
+	transport_stream_closed(handle->data);
 }
 
 /* While a connection is being made its handle may be closing already, or a look-up be under way:
@@ -77,7 +77,7 @@ stream_end(struct stream *s, const char *why)
 {
 	if (s->state == STREAM_CLOSING)
 		return;
-	transport_untime(s);
+	transport_clear_deadline(s);
 	transport_unlist(s);
 	handshakes_leave(s);
 	if (s->state == STREAM_SHAKING && s->dialer == NULL && why != NULL)
@@ -110,12 +110,12 @@ stream_linger(struct stream *s)
 		return;
 	}
 	uv_read_stop((uv_stream_t *)&s->tcp);
-	transport_untime(s);
+	transport_clear_deadline(s);
 	datagram_socket_close(s);
 	if (s->transport->receives != s)
 		buffer_free(&s->in);
 	s->state = STREAM_LINGERING;
-	transport_time(s);
+	transport_set_deadline(s);
 }
 
 /* ---- out ---- */
@@ -131,7 +131,7 @@ on_written(uv_write_t *request, int status)
 	if (status < 0)
 		stream_end(s, uv_strerror(status));
 	else if (can_send(s))
-		transport_late(s);
+		transport_list_late(s);
 	if (s->state == STREAM_LINGERING && unsent(s) == 0)
 		stream_end(s, s->why);
 }
@@ -245,7 +245,7 @@ stream_flush(struct stream *s)
 	while (can_send(s) && !is_client(s))
 		send_chunk(s);
 	if (can_send(s))
-		transport_late(s);
+		transport_list_late(s);
 	else if (s->state == STREAM_LINGERING && unsent(s) == 0)
 		stream_end(s, s->why);
 }
@@ -262,7 +262,7 @@ transport_send(struct transport *n, uint64_t conn, struct bytes frames)
 		return;
 	}
 	if (!s->late || wire_frame_goes_first(frames))
-		transport_unsent(s);
+		transport_list_unsent(s);
 
 	while (frames.len > 0) {
 		const struct bytes frame = {frames.data, first_frame(frames)};
@@ -281,7 +281,7 @@ become_open(struct stream *s)
 {
 	const struct transport_callbacks *callbacks = &s->transport->config.callbacks;
 
-	transport_untime(s);
+	transport_clear_deadline(s);
 	s->state = STREAM_OPEN;
 	s->tell = true;
 	if (s->dialer == NULL && !channel_role_is_replica(s->channel.role))

@@ -3,8 +3,8 @@
  *   transport.c  all connections: listening, look-up by number, deadlines, the end
  *   stream.c     one connection: encryption, frames, writing
  *   socket_options.c  what the kernel does for it
- *   handshakes.c those of accepted ones, each key's within a budget
- *   origins.c    the addresses of those that have proved no key
+ *   handshakes.c those of accepted ones, each key's within a budget; the addresses of connections
+ *                that have proved no key
  *   dialer.c     outgoing connections: from an address to a connected socket
  *   datagram_socket.c   KeepAlives beside it, over UDP
  *
@@ -25,8 +25,8 @@
 
 /* ---- handshakes.c: budgets ---- */
 
-/* How many handshakes a replica makes with each key. A handshake costs more than a request: whoever
- * connects without end would have the time of all others.
+/* How many handshakes a replica makes with each key. A handshake costs more than a request, so a
+ * client that connects without end would take the time of all others.
  *
  * After a fail-over all clients of a principal connect at once, some of them twice; beyond that
  * one in HANDSHAKE_MS is enough. Each key has a budget of its own, so a client that connects too
@@ -69,7 +69,7 @@ struct dialer {
 
 struct stream {
 	RB_ENTRY(stream) node;
-	TAILQ_ENTRY(stream) timed;   /* SHAKING and LINGERING: in net.timed */
+	TAILQ_ENTRY(stream) timed;   /* SHAKING and LINGERING: in transport.timed */
 	TAILQ_ENTRY(stream) unsent;  /* while `listed` or `late` */
 	TAILQ_ENTRY(stream) waiting; /* while it `waits` */
 	struct transport *transport;
@@ -80,7 +80,7 @@ struct stream {
 	mono_t deadline;
 	struct dialer *dialer; /* NULL: accepted */
 	bool waits;            /* an accepted one, CHANNEL_CLAIMED: for the budget of its key */
-	bool stranger;         /* its key was not known when it came */
+	bool stranger;         /* its key was not known when it connected */
 	struct origin *origin; /* of an accepted one that is SHAKING; else NULL */
 	uv_tcp_t tcp;
 	struct channel channel;
@@ -91,8 +91,8 @@ struct stream {
 	struct buffer first; /* frames to be encrypted before those of `out` */
 	struct buffer out;   /* frames to be encrypted, from `out_begin` on */
 	size_t out_begin;
-	bool listed; /* in net.unsent: frames were added in this turn */
-	bool late;   /* in net.late: of earlier ones there are more than a turn writes */
+	bool listed; /* in transport.unsent: frames were added in this turn */
+	bool late;   /* in transport.late: there are more earlier frames than one turn writes */
 
 	/* Of a client's connection that is OPEN. */
 	RB_ENTRY(stream) by_datagram;
@@ -145,22 +145,23 @@ struct transport {
 /* The stream of this number; NULL: none. */
 struct stream *transport_find(struct transport *n, uint64_t id);
 /* Sets the stream's deadline to one patience (transport_config) from now. */
-void transport_time(struct stream *s);
+void transport_set_deadline(struct stream *s);
 /* Removes its deadline. */
-void transport_untime(struct stream *s);
-/* Puts the stream into the list of those that are written at the end of the turn, */
-void transport_unsent(struct stream *s);
-/* or of those of which some are, in turn, then and at the end of the next turns; unless it is in a
- * list. */
-void transport_late(struct stream *s);
-/* Takes it out of the list. */
+void transport_clear_deadline(struct stream *s);
+/* Puts the stream into the list of those that are written at the end of the turn, unless it is in
+ * one. */
+void transport_list_unsent(struct stream *s);
+/* The same for the list of those that are written by turns, a few at the end of each turn of the
+ * loop. */
+void transport_list_late(struct stream *s);
+/* Takes it out of its list. */
 void transport_unlist(struct stream *s);
 /* Logs that the accepted connection is refused; repetitions are logged ever more rarely. */
 void transport_refused(struct stream *s, const char *why);
 /* Frees a handle that is closed and whose `data` is the transport, which counts it. */
 void transport_handle_closed(uv_handle_t *handle);
 /* Calls `closed` if that is due, and frees the stream, whose handle is closed now. */
-void transport_gone(struct stream *s);
+void transport_stream_closed(struct stream *s);
 
 /* ---- stream.c ---- */
 

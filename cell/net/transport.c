@@ -73,7 +73,7 @@ stop_if_empty(struct transport *n)
 }
 
 void
-transport_gone(struct stream *s)
+transport_stream_closed(struct stream *s)
 {
 	struct transport *n = s->transport;
 	const struct transport_callbacks *callbacks = &n->config.callbacks;
@@ -120,7 +120,7 @@ on_timer(uv_timer_t *timer)
 }
 
 void
-transport_time(struct stream *s)
+transport_set_deadline(struct stream *s)
 {
 	struct transport *n = s->transport;
 
@@ -133,7 +133,7 @@ transport_time(struct stream *s)
 }
 
 void
-transport_untime(struct stream *s)
+transport_clear_deadline(struct stream *s)
 {
 	if (s->state != STREAM_SHAKING && s->state != STREAM_LINGERING)
 		return;
@@ -152,7 +152,7 @@ on_idle(uv_idle_t *handle)
 }
 
 void
-transport_unsent(struct stream *s)
+transport_list_unsent(struct stream *s)
 {
 	if (s->listed)
 		return;
@@ -163,7 +163,7 @@ transport_unsent(struct stream *s)
 }
 
 void
-transport_late(struct stream *s)
+transport_list_late(struct stream *s)
 {
 	if (s->listed || s->late)
 		return;
@@ -244,7 +244,7 @@ transport_refused(struct stream *s, const char *why)
 }
 
 static void
-on_knock(uv_stream_t *listener, int status)
+on_connection(uv_stream_t *listener, int status)
 {
 	struct transport *n = listener->data;
 	struct stream *s;
@@ -253,7 +253,7 @@ on_knock(uv_stream_t *listener, int status)
 		return;
 	s = stream_new(n, NULL);
 	RB_INSERT(stream_tree, &n->streams, s);
-	transport_time(s);
+	transport_set_deadline(s);
 	if ((status = uv_accept(listener, (uv_stream_t *)&s->tcp)) < 0) {
 		stream_end(s, uv_strerror(status));
 		return;
@@ -303,7 +303,7 @@ transport_listen(struct transport *n, const char *address, char *why, size_t why
 		tcp->data = n;
 		n->handles_n++;
 		if ((rc = uv_tcp_bind(tcp, a->ai_addr, 0)) == 0 &&
-		    (rc = uv_listen((uv_stream_t *)tcp, BACKLOG, on_knock)) == 0)
+		    (rc = uv_listen((uv_stream_t *)tcp, BACKLOG, on_connection)) == 0)
 			n->listener = tcp;
 		else
 			uv_close((uv_handle_t *)tcp, transport_handle_closed);
@@ -396,7 +396,7 @@ transport_connect(struct transport *n, const char *address, enum channel_role ro
 	memcpy(dialer->key, key, NOISE_KEY);
 	s = stream_new(n, dialer);
 	RB_INSERT(stream_tree, &n->streams, s);
-	transport_time(s);
+	transport_set_deadline(s);
 	dialer_start(s, address);
 	return s->id;
 }

@@ -23,7 +23,7 @@ struct last_hour {
 	struct latency commits;                             /* likewise */
 };
 
-/* Notes what the replica has applied by now, how long its own commands took since it runs, and
+/* Notes the applied index of the replica, how long its own commands have taken since its start, and
  * whether it knows a master. */
 void last_hour_note(struct last_hour *h, mono_t now, uint64_t applied, uint64_t epoch,
                     const struct latency *commits, bool has_master);

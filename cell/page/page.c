@@ -18,7 +18,7 @@
 #include "cell/wire/condition.h"
 
 enum {
-	FRESH_MS = 1000, /* so long an answer is given again */
+	FRESH_MS = 1000, /* for this long the same answer is given again */
 	NOTE_MS = 5000,
 	PAGE_BYTES = 4 * 1024 * 1024,
 };
@@ -27,18 +27,18 @@ enum {
 #define HTML "text/html; charset=utf-8"
 #define PROMETHEUS "text/plain; version=0.0.4; charset=utf-8"
 
-/* Something that takes a while to make: who asks for it meanwhile gets the same. */
+/* A page that takes a while to make. Requests that arrive meanwhile wait for the same one. */
 struct sheet {
-	struct web_answer *answer; /* NULL: none was made */
+	struct web_answer *answer; /* the last one; NULL: none was made */
 	mono_t made;
 	bool making;
 	struct web_request *waiting;
 };
 
-/* The making of the status page by a thread, which has nothing else. */
+/* The status page while a thread makes it. The thread has no access to anything else. */
 struct making {
 	uv_work_t work;
-	struct page *page; /* of this the thread reads the directory only */
+	struct page *page; /* the thread reads only its directory */
 	struct answer own; /* of the replica itself */
 	struct last_hour seen;
 	struct buffer html;
@@ -55,8 +55,8 @@ struct page {
 	uv_timer_t note;
 	struct last_hour seen;
 	struct sheet metrics, status;
-	bool asked;            /* the replica, for its status */
-	struct making *making; /* NULL: the thread has nothing to do */
+	bool asked;            /* a request for its status was sent to the replica */
+	struct making *making; /* NULL: no thread runs */
 	bool closing;
 };
 
@@ -80,7 +80,7 @@ reply_text(struct web_request *r, unsigned status, const char *text)
 	web_answer_release(a);
 }
 
-/* Gives the answer, which is taken over, to all that wait. */
+/* Takes the answer over and sends it to all requests that wait. */
 static void
 sheet_is_made(struct sheet *s, struct web_answer *answer)
 {
@@ -106,7 +106,7 @@ sheet_drop(struct sheet *s)
 
 /* ---- health ---- */
 
-/* NULL: the replica has a vote or learns, and knows a master. Else why it does not work. */
+/* The reason why the replica does not work; NULL: it votes or learns, and knows a master. */
 static const char *
 ailment(const struct page *p)
 {
@@ -213,9 +213,9 @@ on_frame(void *user, struct bytes frame)
 	struct message reply;
 
 	if (wire_get_frame(frame, &reply) != RC_OK || reply.code != MSG_status_reply)
-		return; /* it announces other things, too */
+		return; /* other messages of the replica */
 	p->asked = false;
-	p->own = (struct answer){.datagrams = true}; /* it is not asked by them */
+	p->own = (struct answer){.datagrams = true}; /* the question was not sent by one */
 	answer_take(&p->own, &reply.status_reply);
 	if (p->metrics.making) {
 		replica_metrics(&text, p->cell, &p->own, replica_commits(server_replica(p->server)),
@@ -234,7 +234,7 @@ on_frame(void *user, struct bytes frame)
 	must(uv_queue_work(p->loop, &m->work, make_status, on_status_made) == 0);
 }
 
-/* Nobody closes it but page_detach. */
+/* Only page_detach closes the connection. */
 static void
 on_closed(void *user)
 {
@@ -325,7 +325,7 @@ page_attach(struct page *p, struct server *server)
 	p->conn = server_connect(server, &client, "admin");
 }
 
-/* The page that a thread may be making is for nobody. */
+/* A page that a thread may still be making is sent to no request. */
 void
 page_detach(struct page *p)
 {

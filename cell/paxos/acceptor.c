@@ -479,7 +479,7 @@ px_on_hand_over(struct px *px, uint8_t from, const struct msg_hand_over *m)
 /* ---- rounds that are believed: a faulty replica must not carry the ballots of the cell away ----
  */
 
-/* True when so many voters have sent such rounds that one of them is not faulty. */
+/* True when enough voters have sent rounds as high as this that one of them is not faulty. */
 static bool
 is_told_by_sound(const struct px *px, uint64_t round)
 {

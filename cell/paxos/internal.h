@@ -490,7 +490,7 @@ void px_count_votes(struct px *px);
 void px_on_promise(struct px *px, uint8_t from, const struct msg_promise *m);
 /* Handles values that were asked for. */
 void px_on_gathered(struct px *px, uint8_t from, const struct msg_gathered *m);
-/* The other member follows this master: it refuses it no more. */
+/* The other member follows this master: it no longer refuses it. */
 void px_candidate_followed(struct px *px, uint8_t by);
 /* Handles a refusal, which names the ballot for which this replica was refused. */
 void px_on_refused(struct px *px, uint8_t from, const struct msg_refused *m);
@@ -509,8 +509,8 @@ void px_pick_own(struct px *px);
 void px_promises_forget(struct px *px);
 /* Keeps them for the next candidacy, which need not ask for these values again. */
 void px_promises_keep(struct px *px);
-/* The last slot of the picked entries that follow one another from the chosen ones; entries behind
- * it have an older origin and are superseded. */
+/* The last slot of the unbroken run of picked entries after the chosen ones; entries after it have
+ * an older origin and are superseded. */
 uint64_t px_picked_last(const struct px *px);
 /* True when all values up to px_picked_last are here. */
 bool px_picked_whole(const struct px *px);

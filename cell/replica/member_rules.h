@@ -58,7 +58,7 @@ struct member_verdict member_rules_promote(struct member_view *m);
  * is nothing to do. The list is unchanged. */
 struct member_verdict member_rules_transfer(const struct member_view *m, uint64_t id);
 
-/* What follows for the master from full disks. A replica with a full disk goes on with a reserve,
+/* The consequences of full disks for the master. A replica with a full disk goes on with a reserve,
  * so that commands which free space still work. But it should not be the master, and while no
  * majority of the voters has space, the master refuses commands that need space. */
 struct disk_full_verdict {

@@ -19,7 +19,8 @@ r_divergence_compute(struct replica *r, uint64_t index)
 	}
 }
 
-/* With a wrong state every later act of this replica may be wrong, so it gives up a mastership. */
+/* A replica with a wrong state may do everything wrong that follows, so it gives up the
+ * mastership. */
 void
 r_divergence_checked(struct replica *r, const struct tree_note *n)
 {

@@ -354,7 +354,7 @@ inbox_charge(struct inbox *in, uint64_t conn, mono_t now, size_t len, size_t und
 
 	must(q != NULL);
 	p = q->principal;
-	/* Frames that were handled while nobody else sent use up one budget at most. */
+	/* Frames that were handled while no other principal sent use up one budget at most. */
 	if (p->waiting + under_way >= INBOX_FREE)
 		p->paid_until = mono_add(mono_min(mono_max(p->paid_until, now),
 		                                  mono_add(now, span_ms(INBOX_BUDGET_MS))),

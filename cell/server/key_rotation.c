@@ -35,8 +35,9 @@ struct key_rotation {
 	mono_t send, ask;
 	struct backoff backoff; /* of `ask` */
 	struct rng rng;    /* so that replicas which were started together do not ask together */
-	bool missing_told; /* the log has a line about keys that nobody sends */
-	mono_t tell[LIMIT_REPLICA_ID + 1]; /* before that it is not logged that it gets the keys */
+	bool missing_told; /* it was logged that no replica sends the keys */
+	mono_t tell[LIMIT_REPLICA_ID +
+	            1]; /* before that time no line is logged about keys sent to it */
 };
 
 /* ---- keys in force ---- */

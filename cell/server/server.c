@@ -65,7 +65,7 @@ step_frame(struct server *s, uint64_t conn, unsigned code, struct bytes frame)
 	                                      .frame = frame});
 }
 
-/* False: all clients are of one principal, which delays nobody else. */
+/* False: all clients are of one principal, which delays no other one. */
 static bool
 has_others(const struct server *s)
 {

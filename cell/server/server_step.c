@@ -23,7 +23,7 @@ post(struct server *s, struct queued_frame queued)
 		frame_queue_put(&s->clients.outbox, queued);
 		return;
 	} else if (queued.close) {
-		inbox_disconnect(&s->inbox, queued.conn); /* nobody would be told the replies */
+		inbox_disconnect(&s->inbox, queued.conn); /* the replies could not be sent */
 		gateway_close(s->gateway, queued.conn);
 	} else if (queued.datagram) {
 		gateway_send_datagram(s->gateway, queued.conn, queued.frame);

@@ -1,6 +1,6 @@
-/* state.db: the tree's rows with the applied index, written behind the log. The tables are those of
- * cell/tree/rows.h, each with a checksum column; the table `cell` holds the cell's name. Readable
- * with sqlite3(1); counters over 2^63 show as negative.
+/* state.db: the tree's rows with the applied index, written later than the log. The tables are
+ * those of cell/tree/rows.h, each with a checksum column; the table `cell` holds the cell's name.
+ * Readable with sqlite3(1); counters over 2^63 show as negative.
  *
  * Written with synchronous=FULL as well: batches are few (each holds the changes of a fraction of a
  * second), so a sync for each costs little, and every commit may be reported as durable at once. */

@@ -1,5 +1,5 @@
-/* A process that strangers talk to gives up what it does not need, so that a fault in it opens as
- * little as can be: root, capabilities, programs to execute, files other than its own. */
+/* A process that strangers can connect to gives up root, capabilities, the execution of programs,
+ * and files other than its own, so that a fault in it opens as little as possible. */
 #ifndef LSFS_SYS_CONFINEMENT_H
 #define LSFS_SYS_CONFINEMENT_H
 

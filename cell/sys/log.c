@@ -192,7 +192,7 @@ static struct {
 } about; /* of JSON */
 static struct {
 	char text[LOG_LINE_MAX];
-	mono_t until; /* it may be counted */
+	mono_t until; /* repetitions are counted */
 	unsigned long repeated;
 } last;                   /* the line that was printed last; under the mutex */
 static atomic_ulong lost; /* lines that could not be written since the last successful one */
@@ -290,7 +290,7 @@ stamp(char text[static 32])
 	return text;
 }
 
-/* The head of a line: all before its text. */
+/* The head of a line: everything before its text. */
 static size_t
 put_head(enum log_level level, char *line, size_t size)
 {
@@ -346,8 +346,8 @@ put_line_of(enum log_level level, const char *text)
 	return stderr_log_put(line, len);
 }
 
-/* A service's line that is the one before again is counted, for a while: true then. Else `before`
- * is the number of repetitions of another one that nobody was told of. */
+/* True if a service's line repeats the one before: for a while it is only counted. Otherwise
+ * `before` is the number of repetitions of the last line that were not reported. */
 static bool
 repeats(const char *text, unsigned long *before)
 {

@@ -69,7 +69,7 @@ lsfs_poison(int fd)
 /* `name` is the prefix of a name, and becomes the name; both are ended by a NUL. */
 struct lsfs_number {
 	char name[256];
-	int ephemeral; /* 1: the file is deleted when nobody has it open */
+	int ephemeral; /* 1: the file is deleted when no process has it open */
 };
 
 #define LSFS_NUMBER _IOWR('L', 5, struct lsfs_number)

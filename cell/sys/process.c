@@ -42,7 +42,7 @@ process_close_inherited(void)
 	close_range(STDERR_FILENO + 1, ~0u, 0);
 }
 
-/* A pipe without a reader: what is missing there is missed by nobody. */
+/* A pipe without a reader: output that is lost there does not matter. */
 static bool
 is_unread(int fd)
 {

@@ -259,7 +259,8 @@ apply_set_acl(struct execution *x, const struct op_set_acl *o, struct result_att
 		return RC_STALE;
 	if (o->which >= ACL_NAMES || !name_valid(o->name))
 		return RC_INVAL;
-	/* No session would have the right, for ever if it is the one to change. */
+	/* Without the file no session would have the right, and never again if it is the right to
+	 * change the ACL. */
 	if ((file = acl_file(x->tree, o->name)) == NULL)
 		return RC_NOENT;
 	if (file->ephemeral && (n->number == NODE_ROOT || n->number == NODE_ACL))

@@ -37,16 +37,18 @@ struct execution {
 	const struct tree_command *command;
 	uint64_t index;             /* of the entry */
 	int64_t stamp_ns;           /* the master's time of day */
-	struct session *session;    /* whose command it is; NULL: the master's own */
+	struct session *session;    /* that sent the command; NULL: it is the master's own */
 	struct requester requester; /* for which it acts */
 	struct subject who;         /* the same */
 	bool alone;                 /* it is the only command of the entry */
 	struct journal *journal;    /* of the transaction; NULL if there is none */
-	size_t ended;               /* pieces that the command took away from an ended session */
+	size_t ended;               /* pieces that the command has removed from an ended session */
 };
 
 /* Empties the outcome, for the next entry. */
 void outcome_clear(struct tree_outcome *out);
+/* Removes the notes from the n-th on. */
+void outcome_cut_notes(struct tree_outcome *out, size_t n);
 /* A new note in the outcome; valid until the next one. */
 struct tree_note *apply_note(struct execution *x, enum tree_note_kind kind, uint64_t node);
 
@@ -59,7 +61,7 @@ struct tree_note *apply_note_node(struct execution *x, enum tree_note_kind kind,
  * Each checks, and refuses by its return value, before it changes anything. *r is zeroed before,
  * and counts when RC_OK. */
 
-/* Creates a file or a directory, or opens the one that is there. */
+/* Creates a file or a directory, or opens the one that exists. */
 enum rc apply_create(struct execution *x, const struct op_create *o, struct result_created *r);
 /* Creates a file with the next number of its directory in its name. */
 enum rc apply_number(struct execution *x, const struct op_number *o, struct result_numbered *r);
@@ -70,7 +72,7 @@ enum rc apply_set_contents(struct execution *x, const struct op_set_contents *o,
 enum rc apply_append(struct execution *x, const struct op_append *o, struct result_attr *r);
 /* Sets the time of a file. */
 enum rc apply_set_mtime(struct execution *x, const struct op_set_mtime *o, struct result_attr *r);
-/* Gives a file another name, whose node gets its contents. */
+/* Gives a file another name; the node of that name gets its contents. */
 enum rc apply_rename(struct execution *x, const struct op_rename *o, struct result_renamed *r);
 /* Deletes a file or an empty directory. */
 enum rc apply_delete(struct execution *x, const struct op_delete *o, struct result_deleted *r);
@@ -90,7 +92,7 @@ enum rc apply_acquire(struct execution *x, const struct acquire *a, struct resul
 enum rc apply_grant(struct execution *x, const struct op_grant *o, struct result_acquired *r);
 /* Frees a lock of the session. */
 enum rc apply_release(struct execution *x, const struct op_release *o);
-/* Frees a lock of the session, or takes a conversion back. */
+/* Frees a lock of the session, or undoes a conversion. */
 enum rc apply_cancel(struct execution *x, const struct op_cancel *o);
 /* Sets how many may share the lock of a node. */
 enum rc apply_set_lock_slots(struct execution *x, const struct op_set_lock_slots *o,
@@ -108,21 +110,19 @@ enum rc apply_expire(struct execution *x, const struct op_expire *o);
 enum rc apply_unlock(struct execution *x, const struct op_unlock *o);
 /* Ends a lock-delay that stands. */
 enum rc apply_delay_over(struct execution *x, const struct op_delay_over *o);
-/* Does the operations of a transaction, or none of them. */
+/* Executes all operations of a transaction, or none of them. */
 enum rc apply_transaction(struct execution *x, const struct op_transaction *o,
                           struct result_transaction *r);
 /* One operation of a session, which is permitted: as a command of its own. */
 enum rc apply_operation(struct execution *x, const struct op *op, struct result *r);
-/* Takes the notes back from the n-th on. */
-void outcome_cut_notes(struct tree_outcome *out, size_t n);
 /* Sets the await bit of a session. */
 enum rc apply_await_session(struct execution *x, const struct op_await_session *o);
 /* Creates a session, or finds the one of this nonce. */
 enum rc apply_create_session(struct execution *x, const struct op_create_session *o,
                              struct result_session *r);
-/* Ends a session, and takes the first part of what it has away. */
+/* Ends a session, and removes the first part of its locks and files. */
 enum rc apply_end_session(struct execution *x, const struct op_end_session *o);
-/* Takes the next part away from a session that has ended. */
+/* Removes the next part from a session that has ended. */
 enum rc apply_finish_session(struct execution *x, const struct op_finish_session *o);
 /* Records that the barrier of the epoch has fallen. */
 enum rc apply_settle_epoch(struct execution *x, const struct op_settle_epoch *o);
@@ -134,7 +134,7 @@ enum rc apply_set_members(struct execution *x, const struct op_set_members *o);
 enum rc apply_add_principal(struct execution *x, const struct op_add_principal *o);
 /* Removes a principal. */
 enum rc apply_remove_principal(struct execution *x, const struct op_remove_principal *o);
-/* Takes the name, with its users, out of the next ACL files that have it. */
+/* Removes the name, with its users, from the next ACL files that contain it. */
 enum rc apply_purge_name(struct execution *x, const struct op_purge_name *o);
 /* Gives an administrator another key. */
 enum rc apply_rekey_principal(struct execution *x, const struct op_rekey_principal *o);
@@ -148,7 +148,7 @@ enum rc apply_set_setting(struct execution *x, const struct op_set_setting *o);
 enum rc apply_lengthen_promise(struct execution *x, const struct op_lengthen_promise *o);
 /* Records that all promises of a setting's earlier length have ended. */
 enum rc apply_settle_setting(struct execution *x, const struct op_settle_setting *o);
-/* Makes a new cell of a copy. */
+/* Makes a new cell from a copy. */
 enum rc apply_restore(struct execution *x, const struct op_restore *o);
 
 #endif

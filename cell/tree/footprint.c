@@ -154,7 +154,7 @@ void
 tree_read_footprint(const struct tree *t, const struct op *op, uint64_t node, struct footprint *f)
 {
 	if (op->code == OP_get_usage || op->code == OP_get_changes)
-		return; /* sums, and what is past: nobody caches them */
+		return; /* sums, and past changes: they are not cached */
 	if (op->code == OP_lookup)
 		add_child(f, t, op->lookup.parent, op->lookup.name);
 	else

@@ -167,8 +167,8 @@ struct deletion {
 
 RB_HEAD(deletions, deletion);
 
-/* A busy cell has hundreds of thousands of changes, and of most no more than numbers: these stand
- * in their order, in chunks. */
+/* A busy cell has hundreds of thousands of changes. Most of them consist only of numbers, which are
+ * stored in order, in chunks. */
 struct change_history {
 	struct kept_change **chunks; /* the oldest first */
 	size_t chunks_n, chunks_room;

@@ -10,7 +10,7 @@
 #define SIGNED(table, column) (row->values[COL_##table##_##column].number)
 #define BYTES(table, column) (row->values[COL_##table##_##column].bytes)
 
-/* Sets the places of a row's columns that need no more. */
+/* Stores the values of a row's columns that need no check. */
 #define SET_i(place) place = (__typeof__(place))v->number;
 #define SET_b(place) place = bytes_copy(v->bytes);
 #define SET_t(place) SET_b(place)

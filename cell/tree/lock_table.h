@@ -37,7 +37,7 @@ struct lock_delays {
 bool lock_delay_blocks(const struct lock *l, enum lock_mode mode);
 /* Sets the delay that stands; of mode LOCK_NONE: none. */
 void lock_delay_set(struct tree *t, struct lock *l, struct lock_delay delay);
-/* `h`, which is about to be removed, leaves a delay behind. */
+/* Begins the lock-delay of `h`, which is about to be removed. */
 void lock_delay_begin(struct execution *x, const struct holder *h);
 
 /* ---- lock_slots.c ---- */

@@ -43,7 +43,7 @@ void opener_new(struct tree *t, struct node *n, struct session *s, uint64_t open
 bool opener_allowed(const struct node *n, const struct session *s);
 /* Records that the session has opened the ephemeral file by its own number, unless it has. */
 void opener_add(struct tree *t, struct node *n, struct session *s);
-/* The session has the file open no more. */
+/* The session no longer has the file open. */
 void opener_remove(struct tree *t, struct opener *o);
 /* The openers of `from` become openers of the ephemeral file `to`. */
 void opener_move_all(struct tree *t, struct node *from, struct node *to);

@@ -104,9 +104,9 @@ struct session *session_add(struct tree *t, const struct tree_session *from);
 void session_free(struct session *s);
 /* Frees all sessions: the tree ends. */
 void session_table_free(struct tree *t);
-/* The session is live no more, and the first part of what it has goes. */
+/* The session is no longer live, and the first part of its locks and files is removed. */
 void session_end(struct execution *x, struct session *s, enum end_cause cause);
-/* The next part goes; the last one removes the session, and returns true. */
+/* Removes the next part; the last one removes the session, too, and returns true. */
 bool session_finish(struct execution *x, struct session *s);
 
 #endif

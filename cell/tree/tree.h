@@ -366,8 +366,8 @@ enum rc tree_check_principal(const struct tree *t, const struct op *op);
 struct bytes tree_acl_naming(const struct tree *t, struct bytes principal, struct bytes after);
 /* True if there is such a principal, and /acl/admin names it or `*`. */
 bool tree_is_admin(const struct tree *t, struct bytes principal);
-/* True if the principal may have lasting sessions, whose locks nobody else gets without an
- * operator: it is an administrator, or /acl/lasting names it or `*`. */
+/* True if the principal may have lasting sessions, whose locks are granted to other sessions only
+ * after an operator's command: it is an administrator, or /acl/lasting names it or `*`. */
 bool tree_may_last(const struct tree *t, struct bytes principal);
 
 /* The public signing keys in force, the newest and the one before it, one after the other; empty

@@ -32,7 +32,7 @@ unsigned wire_frame_code(struct bytes frame);
 /* True if the frame overtakes all others on its connection: its message has the turn FIRST, and
  * reports no end of a session. */
 bool wire_frame_goes_first(struct bytes frame);
-/* True if the turn of the frame's message is BULK: no other message may wait behind it. */
+/* True if the turn of the frame's message is BULK: no other message may wait for it. */
 bool wire_frame_is_bulk(struct bytes frame);
 /* Decodes one whole frame, as written by wire_put_frame. */
 enum rc wire_get_frame(struct bytes frame, struct message *m);
@@ -50,7 +50,7 @@ enum result_kind wire_answer_kind(enum op_code code, enum rc rc);
 uint64_t wire_op_node(const struct op *op);
 /* Makes it the node of the operation, which has one. */
 void wire_op_set_node(struct op *op, uint64_t node);
-/* The operation's nth field of bytes, counted from 0, lists included; NULL: it has no more. */
+/* The nth field of bytes of the operation, counted from 0, lists included; NULL: it has fewer. */
 struct bytes *wire_op_bytes(struct op *op, size_t nth);
 /* The attributes in a result with which a file may be opened; NULL if it has none. */
 const struct attr *wire_result_attr(const struct result *r);

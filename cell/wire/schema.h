@@ -467,7 +467,7 @@ enum { WIRE_MINOR = 0 };
 	F(u64, node, 0) F(u8, right, 0) F(text, acl, LIMIT_NAME)                                  \
 	F(list, done, step_done)
 
-#define WIRE_result_changes(F) /* whole entries, up to this index; `more` follow behind */   \
+#define WIRE_result_changes(F) /* whole entries, up to this index; `more`: others follow */  \
 	F(u64, compacted, 0) /* changes of entries up to here may be missing; 0: none is */      \
 	F(u64, upto, 0) F(u8, more, 0) F(list, changes, past_change)
 

@@ -32,7 +32,7 @@ struct backup {
 	char work[PATH_MAX];  /* a directory beside FILE */
 	char state[PATH_MAX]; /* the copy in it */
 	uint64_t applied, nodes, size;
-	bool has_master; /* which is told of the backup */
+	bool has_master; /* it records the backup */
 };
 
 static bool
@@ -252,7 +252,7 @@ run(const struct ctl *ctl, int argc, char **argv)
 	b.file = argv[0];
 	if (!cell_find(ctl, b.conf_path, &b.cell_file) || !make(&b))
 		return CTL_FAILED;
-	/* The cell is told, so that lsctl doctor finds a cell without a backup for a day. */
+	/* The cell records it, so that lsctl doctor finds a cell without a backup for a day. */
 	if (b.has_master && cell_admin_run(ctl, &made) != CTL_OK)
 		log_warn("%s: the cell could not be told of this backup", b.file);
 	print_result(&b);
@@ -349,7 +349,8 @@ show_in(const struct ctl *ctl, const char *file, const char *work)
 	return ok ? CTL_OK : CTL_FAILED;
 }
 
-/* Beside the file, or where the user wants temporary files: backups may lie where nobody writes. */
+/* Beside the file, or where the user wants temporary files: backups may be in a directory that the
+ * user can't write to. */
 static bool
 make_place(const char *file, char work[PATH_MAX])
 {

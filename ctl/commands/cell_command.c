@@ -294,8 +294,8 @@ report(const struct ctl *ctl, const struct cell_admin *o, bool changed)
 	return true;
 }
 
-/* Of the state of any replica, which may be behind: it counts unless the keys that are known are
- * those of a later state. */
+/* The replica that answers may be behind: its keys count unless those of a later state are
+ * known. */
 static void
 take_keys(void *user, const struct message *m)
 {

@@ -35,8 +35,8 @@ struct search {
 	bool several;
 };
 
-/* ---- the mounts of one cell in this mount namespace, whoever made them and by whatever copy of
- * the cell file ---- */
+/* ---- the mounts of one cell in this mount namespace, of all users and by all copies of the cell
+ * file ---- */
 
 /* A mount's source is a cell file, a cell's name, or the data directory of a cell in one process.
  */

@@ -316,7 +316,7 @@ follow(struct mirror *m, char why[512])
 	}
 }
 
-/* Under the lock, for ever. */
+/* Runs under the lock and does not return. */
 static void __attribute__((noreturn)) run_under_lock(struct mirror *m)
 {
 	char why[512];

@@ -84,7 +84,7 @@ run_list(const struct ctl *ctl, int argc, char **argv)
 	return ok ? CTL_OK : CTL_FAILED;
 }
 
-/* A name that ACL files hold has rights by them, whoever gets it. */
+/* An ACL file gives its rights to every principal that has the name, also to a later one. */
 static void
 tell_naming(void *user, const char *file)
 {

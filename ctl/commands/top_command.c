@@ -76,7 +76,7 @@ show(const struct ctl *ctl, const char *path)
 /* ---- the command ---- */
 
 static double pause_s = 1;
-static uint64_t count; /* 0: for ever */
+static uint64_t count; /* 0: without an end */
 
 static int
 run(const struct ctl *ctl, int argc, char **argv)

@@ -324,8 +324,8 @@ up_standalone(struct up *u)
 
 static struct up given;
 
-/* The number must be odd: one replica more than that enlarges the majority but tolerates no more
- * failures. */
+/* The number must be odd: one more replica would enlarge the majority without tolerating another
+ * failure. */
 static bool
 take_replicas(void *to, const char *text)
 {

@@ -316,7 +316,7 @@ record_lock_get(struct mount *m, struct call *c)
 /* The lock that is set through the attribute user.ls.lock, for directories and scripts: neither has
  * an open file that could own a lock. Its owner is this mount's session and the local user. */
 
-/* A lock of another owner is not freed here; one that nobody holds is free already. */
+/* A lock of another owner is not freed here; one without a holder is free already. */
 static void
 free_heard(struct mount *m, struct call *c, const struct client_answer *a)
 {

@@ -26,7 +26,7 @@ struct handle {
 	struct inode *inode; /* NULL: of the virtual directory */
 	unsigned refs;       /* of calls */
 	bool released;
-	bool dead;     /* every call is answered ESTALE, for ever */
+	bool dead;     /* every call is answered ESTALE from now on */
 	bool poisoned; /* for that reason; whoever asks for a guard is told */
 	bool ready;
 	int flags;
@@ -115,7 +115,7 @@ void handle_leave(struct mount *m, struct call *c);
 struct handle *handle_after(struct inode *i, uint64_t after);
 /* Runs the calls whose turn has come. */
 void handle_run_ready(struct mount *m);
-/* Makes the handle invalid for ever and discards its buffer: the session has ended, the handle was
+/* Makes the handle invalid for good and discards its buffer: the session has ended, the handle was
  * poisoned, or the file was renamed while the handle held or awaited a lock on it. */
 void handle_die(struct mount *m, struct handle *h);
 /* Opened for writing. */
@@ -126,7 +126,7 @@ void handle_open(struct mount *m, struct call *c);
 void handle_create(struct mount *m, struct call *c);
 /* Attaches a sequencer (Chubby's SetSequencer): the handle's calls work only while it is valid. */
 void handle_guard(struct mount *m, struct call *c);
-/* The handle is dead, and nobody waits for a lock through it any more. */
+/* The handle is dead, and no call waits for a lock through it any more. */
 void handle_poisoned(struct mount *m, struct handle *h);
 /* POISON (Chubby's). */
 void handle_poison(struct mount *m, struct call *c);

@@ -397,13 +397,13 @@ unsigned commit_wants(struct handle *h, const struct mount_event *e);
 /* FSYNC: commits, and returns what is owed. */
 void commit_fsync(struct mount *m, struct call *c);
 
-/* Events of nodes and of the session. The mount watches each node that is open here while somebody
+/* Events of nodes and of the session. The mount watches each open node while a process
  * reads .cell/events, and each node whose handle was polled. An event is pending on every handle of
  * its node (POLLPRI), until that reads the contents again or is used for a lock. */
 
 /* The set of the node's handles has changed: begins, ends or changes its watch, if that is due. */
 void event_watch_follow(struct mount *m, struct inode *i);
-/* Does so for all nodes: somebody reads the file .cell/events now, or nobody any more. */
+/* Does so for all nodes: the first reader of .cell/events has come, or the last one has left. */
 void event_watch_follow_all(struct mount *m);
 /* The session has ended, and all watches with it. */
 void event_watch_forget_all(struct mount *m);

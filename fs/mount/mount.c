@@ -75,7 +75,7 @@ session_follow(struct mount *m)
 	if (m->session.id && !m->session.over && (!alive || s.session != m->session.id))
 		session_died(m);
 	if (connections != m->session.connections)
-		lock_look(m);
+		lock_ask_again(m);
 	m->session.connections = connections;
 	if (!alive || s.session == m->session.id)
 		return;

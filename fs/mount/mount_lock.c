@@ -414,7 +414,7 @@ look_heard(struct mount *m, struct call *c, const struct client_answer *a)
 }
 
 void
-lock_look(struct mount *m)
+lock_ask_again(struct mount *m)
 {
 	struct op op = {.code = OP_get_lock};
 	struct mount_lock *l;

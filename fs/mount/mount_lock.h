@@ -16,12 +16,12 @@ struct mount_lock {
 	uint64_t owner;       /* its number at the cell, never used again */
 	unsigned refs;        /* of calls */
 	enum lock_mode mode;  /* held */
-	uint64_t acquisition; /* whose grant is held */
+	uint64_t acquisition; /* by which the mode is held */
 	enum lock_ask ask;
 	enum lock_mode asked;
 	uint64_t asked_acquisition, asked_fh;
 	bool wait;
-	struct call *caller; /* that waits for the answer; NULL: it was interrupted */
+	struct call *caller; /* it waits for the answer; NULL: it was interrupted */
 	bool granted;        /* granted after the caller was interrupted */
 	bool is_kept;
 	mono_t kept_until; /* until then a repeated call takes over the request */
@@ -40,11 +40,11 @@ struct mount_locks {
 struct mount_lock *lock_find(struct inode *i, enum lock_kind kind, uint64_t key);
 /* The same; it is made if there is none. */
 struct mount_lock *lock_get(struct mount *m, struct inode *i, enum lock_kind kind, uint64_t key);
-/* Among those kept, with this time: for the image. */
+/* Puts a lock that was loaded from an image among those whose requests are kept until that time. */
 void lock_keep_until(struct mount *m, struct mount_lock *l, mono_t until);
 /* Numbers the first acquisition of a new owner. */
 void lock_number(struct mount *m, struct acquire *a);
-/* The call refers to the lock, which lives at least as long. */
+/* The call refers to the lock, which lives at least as long as the call. */
 void lock_refer(struct call *c, struct mount_lock *l);
 /* Drops a reference; frees a lock without any that is neither held nor requested. */
 void lock_put(struct mount *m, struct mount_lock *l);
@@ -63,23 +63,23 @@ void lock_drop(struct mount *m, struct mount_lock *l);
 void lock_die(struct mount *m, struct mount_lock *l);
 /* The call that waits for the lock was interrupted: its place in the queue is kept for a while. */
 void lock_interrupted(struct mount *m, struct mount_lock *l);
-/* There is another connection, and what was to be told on the last one, that locks were lost, may
- * not have come: asks. */
-void lock_look(struct mount *m);
-/* The cell has granted an acquisition, or says that it never will, or that an operator ended it. */
+/* Asks the cell for locks again, on a new connection: a message that locks were lost may have been
+ * sent on the last one, and not received. */
+void lock_ask_again(struct mount *m);
+/* The cell has granted an acquisition, has refused it for good, or an operator has ended it. */
 void lock_grant(struct mount *m, const struct client_grant *g);
 /* Cancels a request that is kept, before the interrupted caller has repeated its call. */
 void lock_stop_waiting(struct mount *m, struct mount_lock *l);
-/* Cancels the requests whose interrupted callers have not come again in time. */
+/* Cancels the requests whose interrupted callers have not repeated their calls in time. */
 void lock_timeout(struct mount *m);
 
 /* FLOCK. */
 void flock_call(struct mount *m, struct call *c);
-/* A FLUSH through the handle: an interrupted request of it is not repeated any more. */
+/* A FLUSH through the handle: its interrupted call will not be repeated. */
 void flock_flushed(struct mount *m, struct handle *h);
 /* The handle is released: its lock is dropped. */
 void flock_released(struct mount *m, struct handle *h);
-/* The handle was poisoned: nobody waits for a lock through it. */
+/* The handle was poisoned: no call waits for a lock through it any more. */
 void file_lock_poisoned(struct mount *m, struct handle *h);
 /* SETLK. */
 void record_lock_call(struct mount *m, struct call *c);
@@ -91,9 +91,9 @@ bool record_lock_through(const struct handle *h);
 struct mount_lock *record_lock_of(struct handle *h, uint64_t lock_owner);
 /* Commits the buffers of the lock's handles, then releases the lock and answers the call. */
 void record_lock_free(struct mount *m, struct call *c, struct mount_lock *l);
-/* The handle is released: locks that came through no other one are dropped. */
+/* The handle is released: locks that were taken through no other handle are dropped. */
 void record_lock_released(struct mount *m, struct handle *h);
-/* The lock came through this handle, too. */
+/* The lock was also taken through this handle. */
 void record_lock_gained(struct mount_lock *l, struct handle *h);
 /* A transaction has taken the lock of the node exclusively, as SETXATTR of user.ls.lock would. */
 void attribute_lock_took(struct mount *m, uint64_t node, uid_t uid, uint64_t owner,
