@@ -17,8 +17,11 @@ enum {
 	 * an OPEN and a lock of the same file overtake it. */
 	MAX_BACKGROUND = 1024,
 	CONGESTION_THRESHOLD = 768,
+	/* Without ASYNC_DIO the kernel (6.18) gives a short read of io_uring's again, at the same
+	 * offset, until the buffer is full of copies of the contents. */
 	WANTED = FUSE_CAP_FLOCK_LOCKS | FUSE_CAP_POSIX_LOCKS | FUSE_CAP_ATOMIC_O_TRUNC |
-	         FUSE_CAP_AUTO_INVAL_DATA | FUSE_CAP_IOCTL_DIR | FUSE_CAP_PARALLEL_DIROPS,
+	         FUSE_CAP_AUTO_INVAL_DATA | FUSE_CAP_IOCTL_DIR | FUSE_CAP_PARALLEL_DIROPS |
+	         FUSE_CAP_ASYNC_DIO,
 	/* Without these, locks would exclude only this machine's processes, and other clients would
 	 * see the truncation by open(O_TRUNC) as a step of its own. */
 	NEEDED = FUSE_CAP_FLOCK_LOCKS | FUSE_CAP_POSIX_LOCKS | FUSE_CAP_ATOMIC_O_TRUNC,

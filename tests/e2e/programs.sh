@@ -41,6 +41,18 @@ c() {
 }
 case_c() { on_one_and_two c; }
 
+# A read of more than there is gets the contents once.
+ring() {
+	local rc=0
+	day "$TOOLS/ring" write "$1/ring" one two three || rc=$?
+	[ $rc != 77 ] || return 0
+	is $rc 0
+	is "$(cat "$2/ring")" onetwothree
+	is "$(day "$TOOLS/ring" read "$2/ring")" onetwothree
+	is "$(day "$TOOLS/ring" read "$1/ring")" onetwothree
+}
+case_io_uring() { on_one_and_two ring; }
+
 # Children and a log that stays open; a counter that two programs raise, as cmd/go locks its files.
 go_programs() {
 	local i
