@@ -141,17 +141,19 @@ watch_end(struct master *m, struct m_session *s, uint64_t node)
 }
 
 /* The watch begins at this point of the log, unless it stands, or stood at an earlier master: then
- * the events are made that are missing, also of a node that was deleted meanwhile. */
+ * the events are made that are missing, also of a node that was deleted meanwhile. A session that
+ * this master has made has missed none. */
 static void
 watch_begin(struct master *m, struct m_session *s, const struct watch *watch, struct buffer *states)
 {
 	struct buffer path = BUFFER(2 * LIMIT_PATH);
 	struct watch_state state = {.node = watch->node, .rc = RC_STALE};
 	const bool there = tree_path(m->tree, watch->node, &path);
+	const uint64_t since = s->id <= m->sessions.inherit_to ? watch->since : 0;
 	struct bytes name;
 	uint64_t parent;
-	const bool ends = !there && watch->since != 0 &&
-	                  tree_name_at(m->tree, watch->node, watch->since, &parent, &name);
+	const bool ends =
+	    !there && since != 0 && tree_name_at(m->tree, watch->node, since, &parent, &name);
 	struct watcher *w = NULL;
 
 	if (there ? !may_read(m, s, watch->user, watch->node) : !ends) {
@@ -164,8 +166,8 @@ watch_begin(struct master *m, struct m_session *s, const struct watch *watch, st
 		w = watch_take(m, s, watch);
 		state.rc = w != NULL ? RC_OK : RC_FULL;
 	}
-	if (w != NULL && !s->watches.known && watch->since != 0) {
-		w->since = watch->since < w->since ? watch->since : w->since;
+	if (w != NULL && !s->watches.known && since != 0) {
+		w->since = since < w->since ? since : w->since;
 		m_missed_begin(m, s, w->since);
 	}
 	if (w != NULL) {

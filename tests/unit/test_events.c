@@ -142,6 +142,9 @@ TEST(test_missed_events_wait_for_acknowledgements)
 
 	for (int i = 0; i < 2 * LIMIT_EVENTS; i++)
 		write_once(&writer, node);
+	world_restart(w);
+	bare_attach(&writer);
+	bare_attach(&reader);
 	watch_since(&reader, node, true, 0, 1);
 	assert_int_equal(watched_from(&reader), 2 * LIMIT_EVENTS + 1);
 	while ((n = take_events(&reader, &last, &number)) > 0) {
