@@ -119,6 +119,18 @@ case_git() {
 	on_one_and_two git_work
 }
 
+# A test beside this one neither sees nor aborts its mounts.
+case_mounts_of_others() {
+	cat > "$work/other.sh" <<-T
+		#!/bin/bash
+		. $here/lib.sh
+		case_none() { ! grep -q ' - fuse.lsfs ' /proc/self/mountinfo; }
+		run_cases
+	T
+	chmod +x "$work/other.sh"
+	limit 30 env -u LSFS_APART "$work/other.sh"
+}
+
 # Among others a program that has its log open; it is signalled, and opens the next one.
 tools() {
 	day rsync -a "$work/tree/" "$1/tree/"
