@@ -150,6 +150,7 @@ struct stale_walk {
 	/* The name that was looked up last and was absent, as a checksum; the directory 0: none. */
 	uint64_t absent_in, absent;
 	bool twice; /* it was looked up twice */
+	bool lacks; /* the last call asked for an attribute that the node has not */
 	mono_t until;
 };
 

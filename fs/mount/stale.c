@@ -117,12 +117,17 @@ stale_absent(struct mount *m, const struct call *c)
 	w->absent = checksum(c->event.name);
 }
 
-/* Within other calls the kernel asks for attributes that nodes have not. */
+/* Within other calls the kernel asks for attributes that nodes have not; chown(2) of a file then
+ * asks for its mode, too. */
 void
 stale_answered(struct mount *m, const struct call *c, int error)
 {
 	struct stale_walk *w = walk_of(m, c->event.thread);
+	const bool lacks = error && c->event.kind == MOUNT_GETXATTR;
 
-	if (w && w->call != c->event.call && !(error && c->event.kind == MOUNT_GETXATTR))
+	if (w == NULL || w->call == c->event.call)
+		return;
+	if (!lacks && !(w->lacks && !error && c->event.kind == MOUNT_GETATTR))
 		w->thread = 0;
+	w->lacks = lacks;
 }
