@@ -267,10 +267,7 @@ apply_set_acl(struct execution *x, const struct op_set_acl *o, struct result_att
 		return RC_BUSY;
 	node_set_acl(n, o->which, o->name);
 	n->acl_generation++;
-	node_changed(x->tree, n, x->stamp_ns);
-	apply_note_node(x, TREE_NODE_CHANGED, n);
-	node_attr(x->tree, n, &x->who, &r->attr);
-	return RC_OK;
+	return apply_attr_changed(x, n, &r->attr);
 }
 
 /* ---- administrators ---- */

@@ -51,10 +51,12 @@ void outcome_clear(struct tree_outcome *out);
 void outcome_cut_notes(struct tree_outcome *out, size_t n);
 /* A new note in the outcome; valid until the next one. */
 struct tree_note *apply_note(struct execution *x, enum tree_note_kind kind, uint64_t node);
-
 /* The same about a node that is in the tree, with its parent and name. */
 struct tree_note *apply_note_node(struct execution *x, enum tree_note_kind kind,
                                   const struct node *n);
+/* An attribute of the node has changed: notes that, and puts the new attributes into the answer.
+ * RC_OK. */
+enum rc apply_attr_changed(struct execution *x, struct node *n, struct attr *attr);
 
 /* ---- the commands, each in the file of its idea; the rules are in tree.h ----
  *

@@ -77,10 +77,7 @@ apply_set_lock_delay(struct execution *x, const struct op_set_lock_delay *o, str
 	if (o->seconds < -1 || o->seconds > LIMIT_LOCK_DELAY_S)
 		return RC_RANGE;
 	n->lock_delay_s = o->seconds;
-	node_changed(x->tree, n, x->stamp_ns);
-	apply_note_node(x, TREE_NODE_CHANGED, n);
-	node_attr(x->tree, n, &x->who, &r->attr);
-	return RC_OK;
+	return apply_attr_changed(x, n, &r->attr);
 }
 
 bool

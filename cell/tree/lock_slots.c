@@ -41,10 +41,8 @@ apply_set_lock_slots(struct execution *x, const struct op_set_lock_slots *o, str
 	if (o->slots > LIMIT_SLOTS)
 		return RC_RANGE;
 	n->lock_slots = o->slots;
-	node_changed(x->tree, n, x->stamp_ns);
-	apply_note_node(x, TREE_NODE_CHANGED, n);
+	apply_attr_changed(x, n, &r->attr);
 	apply_note(x, TREE_LOCK_CHANGED, n->number);
-	node_attr(x->tree, n, &x->who, &r->attr);
 	return RC_OK;
 }
 

@@ -173,10 +173,7 @@ apply_set_quota(struct execution *x, const struct op_set_quota *o, struct result
 	if (o->most > quota_highest((enum quota_kind)o->which))
 		return RC_RANGE;
 	quota_set_budget(x->tree, n, (enum quota_kind)o->which, o->most);
-	node_changed(x->tree, n, x->stamp_ns);
-	apply_note_node(x, TREE_NODE_CHANGED, n);
-	node_attr(x->tree, n, &x->who, &r->attr);
-	return RC_OK;
+	return apply_attr_changed(x, n, &r->attr);
 }
 
 /* ---- usage ---- */

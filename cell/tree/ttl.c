@@ -68,10 +68,7 @@ apply_set_ttl(struct execution *x, const struct op_set_ttl *o, struct result_att
 	if (o->seconds > LIMIT_TTL_S)
 		return RC_RANGE;
 	ttl_set(x, n, o->seconds);
-	node_changed(x->tree, n, x->stamp_ns);
-	apply_note_node(x, TREE_NODE_CHANGED, n);
-	node_attr(x->tree, n, &x->who, &r->attr);
-	return RC_OK;
+	return apply_attr_changed(x, n, &r->attr);
 }
 
 enum rc
