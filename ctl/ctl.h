@@ -99,8 +99,6 @@ bool place_find_mount(const char *path, const char *cell, struct run_record *rec
 /* The number of mounted cells of that name or, when it is NULL, of any (0, 1, or more); the record
  * of one mount. */
 int place_mounted_cells(const char *cell, struct run_record *record);
-/* True if `path` is the directory or lies below it; both are canonical. */
-bool place_lies_in(const char *path, const char *directory);
 /* Where `up` has mounted the cell of several replicas that lies in this directory, until `down`: it
  * may be mounted at other places, too. False: it is not known. */
 bool place_recall_mountpoint(const char *directory, char mountpoint[PATH_MAX]);

@@ -235,7 +235,7 @@ add_lock(void *user, const struct local_lock *lock)
 	char name[PATH_MAX];
 
 	local_lock_name(v->info, lock, name);
-	if (v->bare == NULL || place_lies_in(name, v->bare))
+	if (v->bare == NULL || mountinfo_lies_in(name, v->bare))
 		finding_add_detail(v->findings,
 		                   v->bare       ? FINDING_bare_lock
 		                   : lock->lease ? FINDING_lease
@@ -250,7 +250,7 @@ is_in_question(const struct visit *v, const struct mountinfo *info)
 	static struct mountinfo whole;
 
 	if (v->path != NULL)
-		return place_lies_in(v->path, info->path);
+		return mountinfo_lies_in(v->path, info->path);
 	return info->whole || !mountinfo_of_device(makedev(info->major, info->minor), &whole);
 }
 
@@ -389,7 +389,7 @@ look_at_entry(json_t *findings, const struct mntent *entry, const char *mountpoi
 	static struct mountinfo info;
 	struct lock_visit locks = {findings, &info, mountpoint};
 
-	if (mountinfo_at(mountpoint, &info) && strcmp(info.type, MOUNTINFO_TYPE) == 0)
+	if (mountinfo_at(mountpoint, &info) && mountinfo_is_cell(&info))
 		return;
 	finding_add_detail(findings, FINDING_not_mounted, mountpoint, "%s", entry->mnt_fsname);
 	if (place_of(mountpoint, &info))
@@ -409,7 +409,7 @@ doctor_fstab(json_t *findings, const char *path, const char *file)
 		     strcmp(entry->mnt_type, "lsfs") != 0) ||
 		    hasmntopt(entry, "noauto") != NULL ||
 		    mountinfo_canonical(entry->mnt_dir, mountpoint) < 0 ||
-		    (path != NULL && !place_lies_in(path, mountpoint)) ||
+		    (path != NULL && !mountinfo_lies_in(path, mountpoint)) ||
 		    (file != NULL && !is_of_cell(entry, file)))
 			continue;
 		n++;

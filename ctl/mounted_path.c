@@ -50,10 +50,37 @@ mounted_path_open(const char *path, char canonical[PATH_MAX], bool *there)
 bool
 mounted_path_mount(const char *path, const char *canonical, struct mountinfo *info)
 {
-	if (mountinfo_above(canonical, info) && strcmp(info->type, MOUNTINFO_TYPE) == 0)
+	if (mountinfo_above(canonical, info) && mountinfo_is_cell(info))
 		return true;
 	log_error("%s: not in a mounted cell", path);
 	return false;
+}
+
+int
+mounted_path_cell(const struct mountinfo *info, char cell[LIMIT_CELL_NAME + 1])
+{
+	char path[PATH_MAX + 16], line[LIMIT_WHY];
+	FILE *f;
+	int error;
+
+	cell[0] = '\0';
+	errno = 0;
+	snprintf(path, sizeof path, "%s/.cell:status", info->path);
+	f = fopen(path, "re");
+	while (f != NULL && fgets(line, sizeof line, f) != NULL)
+		if (sscanf(line, "cell: %64s", cell) == 1)
+			break;
+	error = cell[0] != '\0' ? 0 : errno != 0 ? errno : EPROTO;
+	if (f != NULL)
+		fclose(f);
+	return error;
+}
+
+void
+mounted_path_inside(const struct mountinfo *info, const char *canonical, char inside[2 * PATH_MAX])
+{
+	snprintf(inside, 2 * PATH_MAX, "%s%s", info->whole ? "" : info->root,
+	         strcmp(info->path, "/") == 0 ? canonical : canonical + strlen(info->path));
 }
 
 static int

@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include "cell/base/bytes.h"
+#include "cell/base/limit.h"
 #include "cell/sys/mountinfo.h"
 
 /* Opens the path, or the nearest directory above it that exists, and gives the canonical path, to
@@ -15,6 +16,11 @@
 int mounted_path_open(const char *path, char canonical[PATH_MAX], bool *there);
 /* The cell's mount that contains `canonical`; false after an error message, which names `path`. */
 bool mounted_path_mount(const char *path, const char *canonical, struct mountinfo *info);
+/* The name of the cell, from the mount's status. 0 or an errno. */
+int mounted_path_cell(const struct mountinfo *info, char cell[LIMIT_CELL_NAME + 1]);
+/* The path in the cell of a canonical path in its mount; empty: the cell's root. */
+void mounted_path_inside(const struct mountinfo *info, const char *canonical,
+                         char inside[2 * PATH_MAX]);
 /* Opens the events of the mount, for reads that do not block; -1 after an error message. */
 int mounted_path_events(const struct mountinfo *info);
 /* Opens the changes of the cell that is mounted there, those above the log index `since`, for reads

@@ -92,14 +92,6 @@ place_find_by_source(const char *source, struct run_record *record, bool *alive)
 	return s.n > 0;
 }
 
-bool
-place_lies_in(const char *path, const char *directory)
-{
-	size_t n = strlen(directory);
-
-	return !strncmp(path, directory, n) && (path[n] == '\0' || path[n] == '/');
-}
-
 /* ---- mounts without a run record here: of a part of a cell, or with a /run of their own ---- */
 
 static bool
@@ -148,7 +140,7 @@ find_above(const char *path, struct run_record *record, bool *reported)
 	static struct mountinfo info;
 	int error;
 
-	*reported = mountinfo_above(path, &info) && strcmp(info.type, MOUNTINFO_TYPE) == 0;
+	*reported = mountinfo_above(path, &info) && mountinfo_is_cell(&info);
 	if (!*reported)
 		return false;
 	error = record_of_mount(&info, record);
@@ -183,10 +175,10 @@ match_mount(void *user, const struct run_record *record, bool alive)
 	static struct mountinfo info;
 	struct search *s = user;
 
-	if (!alive || (s->path && !place_lies_in(s->path, record->mountpoint)) ||
+	if (!alive || (s->path && !mountinfo_lies_in(s->path, record->mountpoint)) ||
 	    (s->cell && !s->path && strcmp(s->cell, record->cell) != 0))
 		return true;
-	if (mountinfo_at(record->mountpoint, &info) && !strcmp(info.type, MOUNTINFO_TYPE))
+	if (mountinfo_at(record->mountpoint, &info) && mountinfo_is_cell(&info))
 		keep(s, record, alive);
 	return true;
 }

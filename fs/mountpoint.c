@@ -18,21 +18,12 @@
 
 enum { LEAVE_PATIENCE_S = 10, ANSWER_PATIENCE_S = 5 };
 
-bool
-path_lies_in(const char *path, const char *directory)
-{
-	size_t n = strlen(directory);
-
-	return !strncmp(path, directory, n) &&
-	       (path[n] == '\0' || path[n] == '/' || directory[n - 1] == '/');
-}
-
 static bool
 has_mount(const char *path)
 {
 	struct mountinfo info;
 
-	return mountinfo_at(path, &info) && !strcmp(info.type, MOUNTINFO_TYPE);
+	return mountinfo_at(path, &info) && mountinfo_is_cell(&info);
 }
 
 /* The mounts of an unprivileged user are unmounted by the set-user-id helper that made them. */

@@ -25,7 +25,4 @@ bool mountpoint_detach(const char *path);
  * otherwise it stays, and the next daemon ends the session. */
 void mountpoint_release(struct mountpoint *m, bool in_order);
 
-/* True if `path` is the directory `directory` or lies below it; both are canonical. */
-bool path_lies_in(const char *path, const char *directory);
-
 #endif

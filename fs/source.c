@@ -152,7 +152,7 @@ find_directory(struct source *s, const struct options *o, const char *mountpoint
 {
 	if (!resolve(o->source, s->path))
 		return false;
-	if (path_lies_in(s->path, mountpoint)) {
+	if (mountinfo_lies_in(s->path, mountpoint)) {
 		log_error("%s: the data directory lies below the mount point", s->path);
 		return false;
 	}

@@ -240,3 +240,12 @@ mountinfo_canonical(const char *path, char canonical[PATH_MAX])
 {
 	return resolve(path, canonical, 40);
 }
+
+bool
+mountinfo_lies_in(const char *path, const char *directory)
+{
+	size_t n = strlen(directory);
+
+	return !strncmp(path, directory, n) &&
+	       (path[n] == '\0' || path[n] == '/' || (n > 0 && directory[n - 1] == '/'));
+}

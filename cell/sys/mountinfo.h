@@ -5,6 +5,7 @@
 
 #include <limits.h>
 #include <stdbool.h>
+#include <string.h>
 #include <sys/types.h>
 
 struct mountinfo {
@@ -21,6 +22,13 @@ struct mountinfo {
 
 /* The type of lsfs mounts in the table. */
 #define MOUNTINFO_TYPE "fuse.lsfs"
+
+/* True for the mount of a cell. */
+static inline bool
+mountinfo_is_cell(const struct mountinfo *info)
+{
+	return strcmp(info->type, MOUNTINFO_TYPE) == 0;
+}
 
 /* The topmost mount exactly at `path` (canonical) in our own mount namespace; false: none. */
 bool mountinfo_at(const char *path, struct mountinfo *info);
@@ -41,5 +49,7 @@ void mountinfo_each(const char *type, void (*each)(void *user, const struct moun
 /* The canonical form of a path whose last component may be missing. Sends no request to the
  * filesystem mounted there. 0, or -errno when the directory of the path is missing. */
 int mountinfo_canonical(const char *path, char canonical[PATH_MAX]);
+/* True if `path` is the directory `directory` or lies below it; both are canonical. */
+bool mountinfo_lies_in(const char *path, const char *directory);
 
 #endif

@@ -68,7 +68,7 @@ mount_of(const char *path, char root[PATH_MAX])
 		log_error("%s: %s", path, strerror(errno));
 		return false;
 	}
-	if (!mountinfo_of_device(st.st_dev, &info) || strcmp(info.type, MOUNTINFO_TYPE) != 0) {
+	if (!mountinfo_of_device(st.st_dev, &info) || !mountinfo_is_cell(&info)) {
 		log_error("%s: in no mount of lsfs", path);
 		return false;
 	}

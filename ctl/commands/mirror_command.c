@@ -20,6 +20,7 @@
 #include "cell/sys/log.h"
 #include "cell/sys/mountinfo.h"
 #include "ctl/ctl.h"
+#include "ctl/mounted_path.h"
 #include "ctl/supervisor.h"
 #include "ctl/tree_copy.h"
 
@@ -36,7 +37,7 @@ enum {
 struct side {
 	const char *path;
 	char mountpoint[PATH_MAX];
-	char cell[128];
+	char cell[LIMIT_CELL_NAME + 1];
 	char inside[2 * PATH_MAX]; /* its path in the cell; empty: the cell's root */
 	int fd;
 };
@@ -66,28 +67,20 @@ static bool
 side_open(struct side *s, char why[256])
 {
 	static struct mountinfo info;
-	char canonical[PATH_MAX], path[PATH_MAX + 16], line[256], cell[128] = "";
-	FILE *f;
+	char canonical[PATH_MAX], cell[LIMIT_CELL_NAME + 1];
 
 	s->fd = open(s->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (s->fd < 0 || realpath(s->path, canonical) == NULL) {
 		snprintf(why, 256, "%s", strerror(errno));
 		return false;
 	}
-	if (!mountinfo_above(canonical, &info) || strcmp(info.type, MOUNTINFO_TYPE) != 0) {
+	if (!mountinfo_above(canonical, &info) || !mountinfo_is_cell(&info)) {
 		snprintf(why, 256, "not in a mounted cell");
 		return false;
 	}
 	snprintf(s->mountpoint, sizeof s->mountpoint, "%s", info.path);
-	snprintf(s->inside, sizeof s->inside, "%s%s", info.whole ? "" : info.root,
-	         strcmp(info.path, "/") == 0 ? canonical : canonical + strlen(info.path));
-	snprintf(path, sizeof path, "%s/.cell:status", s->mountpoint);
-	f = fopen(path, "re");
-	while (f != NULL && fgets(line, sizeof line, f) != NULL)
-		if (sscanf(line, "cell: %127s", cell) == 1)
-			break;
-	if (f != NULL)
-		fclose(f);
+	mounted_path_inside(&info, canonical, s->inside);
+	mounted_path_cell(&info, cell);
 	if (cell[0] == '\0' || (s->cell[0] != '\0' && strcmp(cell, s->cell) != 0)) {
 		snprintf(why, 256, "%s",
 		         cell[0] == '\0' ? "its mount does not tell its cell"

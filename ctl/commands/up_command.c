@@ -174,7 +174,7 @@ already_up(struct up *u, struct run_record *r)
 
 	if (!own_mount(u, r))
 		return 0;
-	if (!mountinfo_at(r->mountpoint, &info) || strcmp(info.type, MOUNTINFO_TYPE) != 0)
+	if (!mountinfo_at(r->mountpoint, &info) || !mountinfo_is_cell(&info))
 		return wait_for_leaving(r) ? 0 : -1;
 	if (u->mountpoint && (!canonical(u->mountpoint, u->place.mountpoint) ||
 	                      strcmp(u->place.mountpoint, r->mountpoint) != 0)) {

@@ -96,23 +96,6 @@ failed(const char *path, int error)
 	return false;
 }
 
-/* The cell's name stands in the mount's status. */
-static bool
-cell_name(struct stream *s)
-{
-	char path[PATH_MAX + 16], line[LIMIT_WHY];
-	FILE *f;
-
-	snprintf(path, sizeof path, "%s/.cell:status", s->mountpoint);
-	f = fopen(path, "re");
-	while (f && fgets(line, sizeof line, f))
-		if (sscanf(line, "cell: %64s", s->cell) == 1)
-			break;
-	if (f)
-		fclose(f);
-	return s->cell[0] || failed(path, errno ? errno : EPROTO);
-}
-
 /* The part of a line that says what it is about; as in fs/mount/event_text.c. */
 static void
 make_key(char key[KEY_MAX], const char *cell, const char *path)
@@ -132,6 +115,7 @@ static struct stream *
 stream_of(struct watch *w, const char *path, const char *canonical, struct mountinfo *info)
 {
 	struct stream *s = w->streams;
+	int error;
 
 	if (!mounted_path_mount(path, canonical, info))
 		return NULL;
@@ -143,7 +127,9 @@ stream_of(struct watch *w, const char *path, const char *canonical, struct mount
 		return NULL;
 	}
 	snprintf(s->mountpoint, sizeof s->mountpoint, "%s", info->path);
-	if (!cell_name(s) || (s->fd = mounted_path_events(info)) < 0)
+	if ((error = mounted_path_cell(info, s->cell)) != 0)
+		log_error("%s/.cell:status: %s", s->mountpoint, strerror(error));
+	if (error != 0 || (s->fd = mounted_path_events(info)) < 0)
 		return NULL;
 	make_key(s->key, s->cell, "");
 	w->streams_n++;
@@ -170,8 +156,7 @@ target_open(struct watch *w, struct target *t)
 	t->stream = stream_of(w, t->path, canonical, &info);
 	if (t->stream == NULL)
 		return -1;
-	snprintf(path, sizeof path, "%s%s", info.whole ? "" : info.root,
-	         canonical + strlen(info.path));
+	mounted_path_inside(&info, canonical, path);
 	make_key(t->key, t->stream->cell, path);
 	return t->there && w->trees && lsfs_watch_tree(fd) < 0 ? errno : 0;
 }
