@@ -130,26 +130,6 @@ directories(const char *directory, int ids[LIMIT_REPLICA_ID])
 }
 
 static bool
-is_member(const struct cell_file *cell_file, int id)
-{
-	for (int i = 0; i < cell_file->replicas_n; i++)
-		if (cell_file->replicas[i].id == id)
-			return true;
-	return false;
-}
-
-static void
-report_removed(const struct starting *s)
-{
-	int ids[LIMIT_REPLICA_ID], n = directories(s->directory, ids);
-
-	for (int i = 0; i < n; i++)
-		if (!is_member(s->cell_file, ids[i]))
-			log_warn("%s/%d: replica %d was removed from the cell: not started",
-			         s->directory, ids[i], ids[i]);
-}
-
-static bool
 start_one(struct starting *s, int i)
 {
 	char data[PATH_MAX], log[PATH_MAX], name[] = "lscell";
@@ -265,9 +245,14 @@ replicas_start(const char *directory, const struct cell_file *cell_file,
                const struct noise_pair *key, struct started *started)
 {
 	struct starting s = {directory, cell_file, started};
+	int ids[LIMIT_REPLICA_ID];
+	const int n = directories(directory, ids);
 
 	memset(started, 0, sizeof *started);
-	report_removed(&s);
+	for (int i = 0; i < n; i++)
+		if (cell_file_find(cell_file, ids[i]) < 0)
+			log_warn("%s/%d: replica %d was removed from the cell: not started",
+			         directory, ids[i], ids[i]);
 	for (int i = 0; i < cell_file->replicas_n; i++)
 		if (!start_one(&s, i))
 			return false;

@@ -234,12 +234,10 @@ replica_id(const char *section)
 static int
 replica_index(struct cell_file *cell_file, int id)
 {
-	for (int i = 0; i < cell_file->replicas_n; i++) {
-		if (cell_file->replicas[i].id == id)
-			return i;
-	}
-	if (cell_file->replicas_n == LIMIT_REPLICAS)
-		return -1;
+	const int found = cell_file_find(cell_file, id);
+
+	if (found >= 0 || cell_file->replicas_n == LIMIT_REPLICAS)
+		return found;
 	cell_file->replicas[cell_file->replicas_n].id = (uint8_t)id;
 	return cell_file->replicas_n++;
 }

@@ -76,15 +76,24 @@ int cell_file_write(const char *path, const struct cell_file *cell_file);
 int cell_file_replace(const char *path, const struct cell_file *cell_file);
 /* A cell's name is 1..64 of letters, digits, '.', '_', '-', and starts with a letter or digit. */
 bool cell_file_cell_name_valid(const char *name);
+enum { CELL_FILE_HOST_MAX = 180 }; /* bytes; an address must fit into one line of inih */
+
 /* HOST:PORT with a name or an IPv4 address of at most CELL_FILE_HOST_MAX bytes, or [IPv6]:PORT. */
 bool cell_file_address_valid(const char *address);
+/* The index of the replica with that id; -1: there is none. */
+static inline int
+cell_file_find(const struct cell_file *cell_file, int id)
+{
+	for (int i = 0; i < cell_file->replicas_n; i++)
+		if (cell_file->replicas[i].id == id)
+			return i;
+	return -1;
+}
 /* True for a cell in one process: its only replica has no address to connect to. */
 static inline bool
 cell_file_is_standalone(const struct cell_file *cell_file)
 {
 	return cell_file->replicas_n == 1 && cell_file->replicas[0].address[0] == '\0';
 }
-
-enum { CELL_FILE_HOST_MAX = 180 }; /* bytes; an address must fit into one line of inih */
 
 #endif

@@ -28,10 +28,9 @@ struct edit {
 static const struct cell_file_replica *
 find(const struct cell_file *cell_file, int id)
 {
-	for (int i = 0; i < cell_file->replicas_n; i++)
-		if (cell_file->replicas[i].id == id)
-			return &cell_file->replicas[i];
-	return NULL;
+	const int found = cell_file_find(cell_file, id);
+
+	return found >= 0 ? &cell_file->replicas[found] : NULL;
 }
 
 static bool

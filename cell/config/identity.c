@@ -1,6 +1,7 @@
 #include "cell/config/identity.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <sodium.h>
 #include <stdio.h>
 #include <string.h>
@@ -25,7 +26,7 @@ static bool
 read_signing(const char *directory, struct identity *identity, bool learner, char *why,
              size_t why_size)
 {
-	char path[4096];
+	char path[PATH_MAX];
 
 	snprintf(path, sizeof path, "%s/signing.key", directory);
 	if (learner && access(path, F_OK) < 0 && errno == ENOENT)
@@ -44,7 +45,7 @@ identity_read(const char *directory, struct identity *identity, char *why, size_
 {
 	const struct cell_file *cell_file = &identity->cell_file;
 	const struct cell_file_replica *self = cell_file->replicas;
-	char path[4096];
+	char path[PATH_MAX];
 
 	memset(identity, 0, sizeof *identity);
 	snprintf(path, sizeof path, "%s/cell.conf", directory);
@@ -66,37 +67,25 @@ identity_read(const char *directory, struct identity *identity, char *why, size_
 	return read_signing(directory, identity, self->role == MEMBER_LEARNER, why, why_size);
 }
 
-static int
-replace_keys(const char *directory, const struct sign_keys *keys, struct sign_keys *on_disk,
-             char *why, size_t why_size)
-{
-	char path[4096];
-	int rc;
-
-	if (memcmp(keys, on_disk, sizeof *keys) == 0)
-		return 0;
-	sodium_memzero(on_disk, sizeof *on_disk);
-	snprintf(path, sizeof path, "%s/signing.key", directory);
-	rc = key_file_replace_signing(path, keys);
-	if (rc == 0)
-		*on_disk = *keys;
-	else
-		snprintf(why, why_size, "%s: %s", path, strerror(-rc));
-	return rc;
-}
-
 int
 identity_replace(const char *directory, const struct sign_keys *keys,
                  const struct cell_file *cell_file, struct sign_keys *on_disk, char *why,
                  size_t why_size)
 {
-	char path[4096];
-	int rc = replace_keys(directory, keys, on_disk, why, why_size);
+	char path[PATH_MAX];
+	int rc = 0;
 
-	if (rc < 0)
-		return rc;
-	snprintf(path, sizeof path, "%s/cell.conf", directory);
-	rc = cell_file_replace(path, cell_file);
+	if (memcmp(keys, on_disk, sizeof *keys) != 0) {
+		sodium_memzero(on_disk, sizeof *on_disk);
+		snprintf(path, sizeof path, "%s/signing.key", directory);
+		rc = key_file_replace_signing(path, keys);
+		if (rc == 0)
+			*on_disk = *keys;
+	}
+	if (rc == 0) {
+		snprintf(path, sizeof path, "%s/cell.conf", directory);
+		rc = cell_file_replace(path, cell_file);
+	}
 	if (rc < 0)
 		snprintf(why, why_size, "%s: %s", path, strerror(-rc));
 	return rc;

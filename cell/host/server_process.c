@@ -354,7 +354,7 @@ start_transport(struct server_process *p, char *why, size_t why_size)
 	                  .knows = on_claimed,
 	                  .user = p},
 	};
-	int rc;
+	int own, rc;
 
 	if (cell_file_is_standalone(cell_file))
 		return true;
@@ -364,11 +364,8 @@ start_transport(struct server_process *p, char *why, size_t why_size)
 		snprintf(why, why_size, "the network: %s", uv_strerror(rc));
 		return false;
 	}
-	for (int i = 0; i < cell_file->replicas_n; i++)
-		if (cell_file->replicas[i].id == p->identity->replica &&
-		    !start_listening(p, cell_file->replicas[i].address, why, why_size))
-			return false;
-	return true;
+	own = cell_file_find(cell_file, p->identity->replica);
+	return own < 0 || start_listening(p, cell_file->replicas[own].address, why, why_size);
 }
 
 static bool

@@ -133,21 +133,32 @@ on_note(uv_timer_t *timer)
 
 /* ---- the status page ---- */
 
+/* Asks the cell and makes the page; without an identity there is none. */
 static void
-look_at_cell(struct making *m, struct identity *identity)
+make_status(uv_work_t *work)
 {
+	struct making *m = work->data;
+	struct identity *identity = secret_new(sizeof *identity);
 	struct cell_file *cell_file = &identity->cell_file;
 	const struct asker asker = {ask_given_master, cell_file, &identity->pair};
 	struct answer answers[LIMIT_REPLICAS] = {0};
 	json_t *health, *locks = NULL, *sessions = NULL;
-	int master;
+	char why[512];
+	int own, master;
 
+	if (!identity_read(m->page->directory, identity, why, sizeof why)) {
+		secret_free(identity);
+		return;
+	}
 	if (!cell_file_is_standalone(cell_file))
 		ask_replicas_on_host(cell_file, &identity->pair, answers);
-	for (int i = 0; i < cell_file->replicas_n; i++)
-		if (cell_file->replicas[i].id == identity->replica && !answers[i].heard)
-			answers[i] = m->own;
+	own = cell_file_find(cell_file, identity->replica);
+	if (own >= 0 && !answers[own].heard)
+		answers[own] = m->own;
 	health = health_json(cell_file, answers);
+
+	/* Locks and sessions are asked of the master only, which becomes the only one in the list.
+	 */
 	master = answers_master(answers, cell_file->replicas_n);
 	if (master >= 0 && !cell_file_is_standalone(cell_file)) {
 		cell_file->replicas[0] = cell_file->replicas[master];
@@ -159,17 +170,6 @@ look_at_cell(struct making *m, struct identity *identity)
 	json_decref(health);
 	json_decref(locks);
 	json_decref(sessions);
-}
-
-static void
-make_status(uv_work_t *work)
-{
-	struct making *m = work->data;
-	struct identity *identity = secret_new(sizeof *identity);
-	char why[512] = "";
-
-	if (identity_read(m->page->directory, identity, why, sizeof why))
-		look_at_cell(m, identity);
 	secret_free(identity);
 }
 

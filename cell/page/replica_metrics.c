@@ -6,16 +6,9 @@
 static void
 put_states(struct buffer *to, const struct msg_status_reply *s)
 {
-	static const char *const roles[] = {
-	    [REPLICA_FOLLOWER] = "follower",
-	    [REPLICA_CANDIDATE] = "candidate",
-	    [REPLICA_ELECTED] = "elected",
-	    [REPLICA_MASTER] = "master",
-	};
-
 	exposition_begin(to, "lscell_role", "gauge", "1 for the role that the replica has.");
-	for (size_t i = 0; i < sizeof roles / sizeof roles[0]; i++)
-		buffer_printf(to, "lscell_role{role=\"%s\"} %d\n", roles[i], s->role == i);
+	for (unsigned i = REPLICA_FOLLOWER; i <= REPLICA_MASTER; i++)
+		buffer_printf(to, "lscell_role{role=\"%s\"} %d\n", condition_role(i), s->role == i);
 	exposition_begin(to, "lscell_condition", "gauge",
 	                 "1 for the condition that the replica is in.");
 	for (unsigned i = 0; i <= CONDITION_OUTDATED; i++)

@@ -19,15 +19,6 @@ enum {
 	BACKUP_S = 25 * 3600, /* one a day, which may begin within an hour */
 };
 
-static const char *const roles[] = {
-    [REPLICA_FOLLOWER] = "follower",
-    [REPLICA_CANDIDATE] = "candidate",
-    [REPLICA_ELECTED] = "elected",
-    [REPLICA_MASTER] = "master",
-};
-
-enum { ROLES = sizeof roles / sizeof roles[0] };
-
 /* ---- limits ---- */
 
 void
@@ -188,15 +179,6 @@ limits_print(const json_t *limits)
 
 /* ---- findings ---- */
 
-static bool
-was_heard(const struct cell_file *cell_file, const struct answer *answers, uint8_t id)
-{
-	for (int i = 0; i < cell_file->replicas_n; i++)
-		if (cell_file->replicas[i].id == id)
-			return answers[i].heard;
-	return false;
-}
-
 /* A master that did not answer us, but that voters which did answer follow; *by is their number. A
  * master that answered is not counted: its answer says that it does not serve. 0: none. */
 static uint8_t
@@ -206,11 +188,11 @@ unreachable_master(const struct cell_file *cell_file, const struct answer *answe
 	uint8_t most = 0;
 
 	for (int i = 0; i < cell_file->replicas_n; i++) {
-		uint8_t master = answers[i].status.master;
+		const uint8_t master = answers[i].status.master;
+		const int at = cell_file_find(cell_file, master);
 
 		if (cell_file->replicas[i].role == MEMBER_VOTER && answers[i].heard &&
-		    master != 0 && !was_heard(cell_file, answers, master) &&
-		    ++times[master] > times[most])
+		    master != 0 && (at < 0 || !answers[at].heard) && ++times[master] > times[most])
 			most = master;
 	}
 	*by = times[most];
@@ -480,7 +462,7 @@ replica_json(const struct cell_file_replica *r, const struct answer *a, const st
 	}
 	json_object_set_new(one, "condition", json_string(condition_words(s->condition)->name));
 	json_object_set_new(one, "disk_full", json_boolean(s->full));
-	json_object_set_new(one, "role", json_string(s->role < ROLES ? roles[s->role] : "unknown"));
+	json_object_set_new(one, "role", json_string(condition_role(s->role)));
 	json_object_set_new(one, "master", json_integer(s->master));
 	json_object_set_new(one, "epoch", json_number(s->epoch));
 	json_object_set_new(one, "first", json_number(s->first));

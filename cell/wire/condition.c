@@ -20,10 +20,23 @@ static const struct condition_words words[] = {
 };
 // clang-format on
 
+static const char *const roles[] = {
+    [REPLICA_FOLLOWER] = "follower",
+    [REPLICA_CANDIDATE] = "candidate",
+    [REPLICA_ELECTED] = "elected",
+    [REPLICA_MASTER] = "master",
+};
+
 const struct condition_words *
 condition_words(unsigned condition)
 {
 	static const struct condition_words unknown = {"unknown", "has an unknown condition", NULL};
 
 	return condition < sizeof words / sizeof words[0] ? &words[condition] : &unknown;
+}
+
+const char *
+condition_role(unsigned role)
+{
+	return role < sizeof roles / sizeof roles[0] ? roles[role] : "unknown";
 }

@@ -1,4 +1,4 @@
-/* The conditions of a replica in words, for all that tell of them. */
+/* The conditions and roles of a replica in words, for all that report them. */
 #ifndef LSFS_WIRE_CONDITION_H
 #define LSFS_WIRE_CONDITION_H
 
@@ -12,5 +12,7 @@ struct condition_words {
 
 /* The words for an enum voting_condition, which may come from a newer replica: never NULL. */
 const struct condition_words *condition_words(unsigned condition);
+/* The word for an enum replica_role; "unknown" for a role of a newer replica. */
+const char *condition_role(unsigned role);
 
 #endif

@@ -136,15 +136,14 @@ begin(struct adding *a)
 static bool
 put_itself(struct adding *a, struct cell_file *cell_file)
 {
-	struct cell_file_replica *r = NULL;
+	int i = cell_file_find(cell_file, a->id);
+	struct cell_file_replica *r;
 
-	for (int i = 0; i < cell_file->replicas_n; i++)
-		if (cell_file->replicas[i].id == a->id)
-			r = &cell_file->replicas[i];
-	if (r == NULL && cell_file->replicas_n == LIMIT_REPLICAS)
+	if (i < 0 && cell_file->replicas_n == LIMIT_REPLICAS)
 		return false;
-	if (r == NULL)
-		r = &cell_file->replicas[cell_file->replicas_n++];
+	if (i < 0)
+		i = cell_file->replicas_n++;
+	r = &cell_file->replicas[i];
 	*r = (struct cell_file_replica){.id = a->id, .role = MEMBER_LEARNER};
 	snprintf(r->address, sizeof r->address, "%s", a->address);
 	memcpy(r->public_key, a->pair.public, sizeof r->public_key);
