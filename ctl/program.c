@@ -9,13 +9,6 @@
 #include "cell/sys/log.h"
 #include "ctl/ctl.h"
 
-static bool
-try(char path[PATH_MAX], const char *directory, const char *folder, const char *name)
-{
-	return snprintf(path, PATH_MAX, "%s/%s%s", directory, folder, name) < PATH_MAX &&
-	       access(path, X_OK) == 0;
-}
-
 /* Finds lsfs or lscell beside lsctl, as installed or as built; else `path` becomes the bare name,
  * to be looked up in $PATH. */
 static void
@@ -29,7 +22,9 @@ find(const char *name, char path[PATH_MAX])
 		self[n] = '\0';
 		*strrchr(self, '/') = '\0';
 		for (size_t i = 0; i < sizeof folders / sizeof folders[0]; i++)
-			if (try(path, self, folders[i], name))
+			if (snprintf(path, PATH_MAX, "%s/%s%s", self, folders[i], name) <
+			        PATH_MAX &&
+			    access(path, X_OK) == 0)
 				return;
 	}
 	snprintf(path, PATH_MAX, "%s", name);

@@ -270,12 +270,6 @@ find_master(struct search *s, const struct cell_file *cell_file, const struct no
 	return true;
 }
 
-static void
-pause_ms(int ms)
-{
-	nanosleep(&(struct timespec){.tv_nsec = ms * 1000000L}, NULL);
-}
-
 static bool
 is_time_over(const struct search *s, mono_t deadline)
 {
@@ -309,7 +303,7 @@ search(struct search *s, const struct cell_file *cell_file, const struct noise_p
 			return true;
 		if (s->master >= 0)
 			asking_failure(&a, s->master, s->why);
-		pause_ms(AGAIN_MS);
+		nanosleep(&(struct timespec){.tv_nsec = AGAIN_MS * 1000000L}, NULL);
 	} while (!is_time_over(s, deadline));
 	log_error("the cell does not answer: %s", s->why);
 	return false;

@@ -69,15 +69,6 @@ candidates(const struct answer *answers, int n, int order[LIMIT_REPLICAS])
 }
 
 static bool
-nobody_answers(const struct backup *b, const struct answer *answers)
-{
-	for (int i = 0; i < b->cell_file.replicas_n; i++)
-		log_error("replica %d at %s: %s", b->cell_file.replicas[i].id,
-		          b->cell_file.replicas[i].address, answers[i].why);
-	return false;
-}
-
-static bool
 fetch_from(const struct backup *b, struct fetch *f)
 {
 	enum fetch_end end;
@@ -110,7 +101,12 @@ fetch_from_any(struct backup *b, const struct noise_pair *key)
 		    .replica = &b->cell_file.replicas[order[i]],
 		    .least = answers[master >= 0 ? master : order[i]].status.applied,
 		};
-	return f.sources_n > 0 ? fetch_from(b, &f) : nobody_answers(b, answers);
+	if (f.sources_n > 0)
+		return fetch_from(b, &f);
+	for (int i = 0; i < b->cell_file.replicas_n; i++)
+		log_error("replica %d at %s: %s", b->cell_file.replicas[i].id,
+		          b->cell_file.replicas[i].address, answers[i].why);
+	return false;
 }
 
 static bool

@@ -24,13 +24,6 @@ static struct {
 	double seconds; /* at most; 0: without an end */
 } wanted;
 
-static int
-failed(const char *path, int error)
-{
-	log_error("%s: %s", path, strerror(error));
-	return CTL_FAILED;
-}
-
 /* The newline at the end of a line is not counted. */
 static int
 has_contents(int fd, bool *is_so)
@@ -109,9 +102,10 @@ run(const struct ctl *ctl, int argc, char **argv)
 			rc = CTL_FAILED;
 		else if (error == 0)
 			error = look(there ? fd : -1, &is_so);
-		if (rc < 0 && error != 0 && error != ESTALE)
-			rc = failed(argv[0], error);
-		else if (is_so)
+		if (rc < 0 && error != 0 && error != ESTALE) {
+			log_error("%s: %s", argv[0], strerror(error));
+			rc = CTL_FAILED;
+		} else if (is_so)
 			rc = CTL_OK;
 		else if (mono_reached(clock_now(), end))
 			rc = CTL_FAILED;

@@ -20,11 +20,22 @@ event_stream_make(struct mount *m, struct handle *h)
 	TAILQ_INSERT_TAIL(&m->streams, s, entry);
 }
 
+/* The first reader of .cell/events has come, or the last one has left: watches of nodes begin, or
+ * end. */
+static void
+follow_all(struct mount *m)
+{
+	struct inode *i;
+
+	RB_FOREACH(i, inode_numbers, &m->inodes)
+		event_watch_follow(m, i);
+}
+
 void
 event_stream_open(struct mount *m, struct handle *h)
 {
 	event_stream_make(m, h);
-	event_watch_follow_all(m);
+	follow_all(m);
 }
 
 void
@@ -35,7 +46,7 @@ event_stream_close(struct mount *m, struct handle *h)
 	while ((c = TAILQ_FIRST(&h->stream->readers)) != NULL)
 		call_status(m, c, EBADF);
 	event_stream_free(m, h);
-	event_watch_follow_all(m);
+	follow_all(m);
 }
 
 void
@@ -52,12 +63,6 @@ event_stream_free(struct mount *m, struct handle *h)
 }
 
 /* ---- reading ---- */
-
-bool
-event_stream_readable(const struct handle *h)
-{
-	return h->stream->lines.len > 0;
-}
 
 static bool
 has_room(const struct event_stream *s)
@@ -188,15 +193,6 @@ event_watch_follow(struct mount *m, struct inode *i)
 }
 
 void
-event_watch_follow_all(struct mount *m)
-{
-	struct inode *i;
-
-	RB_FOREACH(i, inode_numbers, &m->inodes)
-		event_watch_follow(m, i);
-}
-
-void
 event_watch_forget_all(struct mount *m)
 {
 	struct inode *i;
@@ -322,7 +318,7 @@ static unsigned
 revents(const struct handle *h)
 {
 	if (h->stream != NULL)
-		return event_stream_readable(h) ? POLLIN | POLLRDNORM : 0;
+		return h->stream->lines.len > 0 ? POLLIN | POLLRDNORM : 0;
 	if (h->dead || (h->inode != NULL && is_gone(h->inode)))
 		return ALWAYS | POLLERR | POLLHUP;
 	return ALWAYS | (h->pending ? POLLPRI : 0);

@@ -76,7 +76,7 @@ struct bytes bytes_slice(struct bytes b, int64_t offset, size_t size);
  * file is opened. A read waits for the next event. A reader that is slower than the events finds a
  * gap in their place. */
 
-/* Of one open of the file. */
+/* The state of one open of .cell/events. */
 struct event_stream {
 	TAILQ_ENTRY(event_stream) entry;
 	struct handle *handle;
@@ -98,8 +98,6 @@ void event_stream_close(struct mount *m, struct handle *h);
 void event_stream_free(struct mount *m, struct handle *h);
 /* Answers a read, now or with the next event. */
 void event_stream_read(struct mount *m, struct call *c);
-/* True if a read would not wait. */
-bool event_stream_readable(const struct handle *h);
 /* Appends the event to all streams; `wall_ns`: now, by the time of day. */
 void event_stream_told(struct mount *m, const struct client_watched *w, int64_t wall_ns);
 
@@ -121,8 +119,6 @@ void change_file_ask(struct mount *m);
 void transaction_write(struct mount *m, struct call *c);
 /* FSYNC, FLUSH, or READ before the answer: commits it, and answers the call. */
 void transaction_commit(struct mount *m, struct call *c);
-/* READ: shows what came of it. */
-void transaction_read(struct mount *m, struct call *c);
 /* The part of mount_wants for a FLUSH. */
 unsigned transaction_wants(const struct handle *h);
 
@@ -404,8 +400,6 @@ void commit_fsync(struct mount *m, struct call *c);
 
 /* The set of the node's handles has changed: begins, ends or changes its watch, if that is due. */
 void event_watch_follow(struct mount *m, struct inode *i);
-/* Does so for all nodes: the first reader of .cell/events has come, or the last one has left. */
-void event_watch_follow_all(struct mount *m);
 /* The session has ended, and all watches with it. */
 void event_watch_forget_all(struct mount *m);
 /* Handles an event of the session or of a node. */

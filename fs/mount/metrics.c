@@ -47,22 +47,17 @@ put_info(const struct mount *m, const struct client_status *s, struct buffer *to
 }
 
 static void
-put_state(enum client_state state, struct buffer *to)
-{
-	exposition_begin(to, "lsfs_session_state", "gauge",
-	                 "1 for the state that the session is in.");
-	for (int s = CLIENT_NEW; s <= CLIENT_CLOSED; s++)
-		buffer_printf(to, "lsfs_session_state{state=\"%s\"} %d\n",
-		              mount_session_state((enum client_state)s), (int)state == s);
-}
-
-static void
 put_session(const struct mount *m, const struct client_status *s, const struct client_counts *n,
             struct buffer *to)
 {
 	const bool leased = s->state == CLIENT_SAFE || s->state == CLIENT_JEOPARDY;
 
-	put_state(s->state, to);
+	exposition_begin(to, "lsfs_session_state", "gauge",
+	                 "1 for the state that the session is in.");
+	for (int state = CLIENT_NEW; state <= CLIENT_CLOSED; state++)
+		buffer_printf(to, "lsfs_session_state{state=\"%s\"} %d\n",
+		              mount_session_state((enum client_state)state),
+		              (int)s->state == state);
 	put_left(to, "lsfs_session_lease_left_seconds", m->now, leased ? s->lease_end : m->now,
 	         "Time until the local lease of the session ends.");
 	put_left(to, "lsfs_session_grace_left_seconds", m->now,

@@ -93,12 +93,16 @@ take_locks(struct mount *m, struct call *c, const struct transaction_text *t,
 static void
 end(struct mount *m, struct call *c)
 {
-	const int error = c->error;
+	struct handle *h = c->handle;
+	const struct bytes answer = buffer_view(&h->edited);
 
-	if (c->event.kind == MOUNT_READ && c->handle->edited.len > 0)
-		transaction_read(m, c);
-	else
-		call_status(m, c, error);
+	if (c->event.kind != MOUNT_READ || answer.len == 0) {
+		call_status(m, c, c->error);
+		return;
+	}
+	if (h->answer_at < 0 || c->event.offset < h->answer_at)
+		h->answer_at = c->event.offset;
+	call_data(m, c, bytes_slice(answer, c->event.offset - h->answer_at, c->event.size));
 }
 
 static void
@@ -244,18 +248,7 @@ transaction_commit(struct mount *m, struct call *c)
 	handle_enter(m, c, commit_entered);
 }
 
-/* ---- reading and writing ---- */
-
-void
-transaction_read(struct mount *m, struct call *c)
-{
-	struct handle *h = c->handle;
-	const struct bytes text = buffer_view(&h->edited);
-
-	if (h->answer_at < 0 || c->event.offset < h->answer_at)
-		h->answer_at = c->event.offset;
-	call_data(m, c, bytes_slice(text, c->event.offset - h->answer_at, c->event.size));
-}
+/* ---- writing ---- */
 
 /* The first write after an answer begins another transaction. */
 static void
