@@ -141,8 +141,8 @@ cgroup_write(const char *cgroup, const char *file, const char *text)
 	return written;
 }
 
-/* First one by one: a mount sees that such a signal has ended a process, and commits nothing of
- * what it had half written; of cgroup.kill it sees nothing. That ends those that have just
+/* Kills the processes one by one first: a mount sees such a signal, and does not commit what the
+ * process had half written; it does not see cgroup.kill, which then ends those that have just
  * started. */
 static void
 cgroup_kill(const char *cgroup)
@@ -276,8 +276,8 @@ leave_cgroup(const char *cgroup)
 
 enum { THAWED = 0 }; /* instead of a process that is about to be stopped */
 
-/* In a child: remembers which processes are stopped until it is told that the group is thawed. If
- * the parent ends before, the group is killed. */
+/* Runs in a child: remembers the stopped processes until the parent reports that the group is
+ * thawed. If the parent ends before that, the group is killed. */
 static void __attribute__((noreturn)) guard_run(const char *cgroup, int told)
 {
 	pid_t *stopped = NULL, pid;
@@ -346,7 +346,7 @@ is_stopped_by_us(const struct command_group *g, pid_t pid)
 }
 
 /* Sends SIGSTOP to the processes that did not have it yet. Returns whether there are any that still
- * run. A process that somebody else has stopped stays as it is. */
+ * run. A process that another one has stopped is left alone. */
 static bool
 stop_round(struct command_group *g, pid_t spared)
 {

@@ -358,8 +358,7 @@ doctor_mounts(json_t *findings, const char *path, json_t *cells)
 
 /* ---- mounts that are missing ---- */
 
-/* Of a directory, what local locks in it are found by: the device, and the id of the mount that it
- * lies on. */
+/* Finds the device of a directory and the id of its mount, by which local locks in it are found. */
 static bool
 place_of(const char *directory, struct mountinfo *info)
 {

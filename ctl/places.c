@@ -133,7 +133,8 @@ record_of_mount(const struct mountinfo *info, struct run_record *record)
 	return 0;
 }
 
-/* Of the mount that contains a path; *reported: false, and it is no mount of a cell. */
+/* The record of the mount that contains a path. *reported is false when that is no mount of a cell.
+ */
 static bool
 find_above(const char *path, struct run_record *record, bool *reported)
 {

@@ -128,7 +128,7 @@ arm(const struct supervisor *s)
 	timerfd_settime(s->timer, TFD_TIMER_ABSTIME, &at, NULL);
 }
 
-/* That the holder has ended is noticed by the end of its reports. */
+/* Errors are ignored: the end of the holder is noticed by the end of its reports. */
 static void
 give_order(const struct supervisor *s, char order)
 {

@@ -28,18 +28,16 @@ struct engine_output {
 };
 
 /* Makes an engine and begins to open a session through `link`, which it takes over. The configs are
- * copied, but not their strings, which must outlive the engine. 0 or -errno. `image`: of the mount
- * and the session of another process, for which this one goes on (-EBADMSG: it is no such image);
+ * copied, but not their strings, which must outlive the engine. 0 or -errno. `image`: the mount
+ * and the session of another process, which this one continues (-EBADMSG: the image is not valid);
  * NULL: both are new. */
 int engine_new(struct engine **engine, uv_loop_t *loop, struct link *link,
                const struct mount_config *mount, const struct client_config *client,
                const struct engine_output *output, struct image *image);
 
-/* True if an image can be made: no call waits but for a lock or an event, and the session is safe.
- */
+/* True if an image can be made: calls wait only for locks or events, and the session is safe. */
 bool engine_is_still(const struct engine *e);
-/* Makes the image. Nothing may be done with the engine afterwards, unless no other process goes on
- * with it. */
+/* Makes the image. The engine may be used again only if no other process continues from it. */
 void engine_save(const struct engine *e, struct image *to);
 
 /* Processes one call of the kernel; sets event->now. */
@@ -49,7 +47,7 @@ void engine_call(struct engine *e, struct mount_event *event);
  * looks them up first. */
 unsigned engine_wants(const struct engine *e, const struct mount_event *event);
 
-/* The state of the session behind the mount. */
+/* The state of the mount's session. */
 struct client_status engine_status(const struct engine *e);
 
 /* Closes the session, or gives up after a few seconds (the session then expires by itself). While

@@ -58,8 +58,9 @@ enum {
 	                                 * earlier replies are under way */
 	LIMIT_PRINCIPALS = 4096,        /* principals of a cell */
 	LIMIT_PRINCIPAL_SESSIONS = 1024,
-	/* Of one principal to a replica. When the network has failed a session may have three: a
-	 * dead one, which the replica takes for alive, its successor, and an idle second one. */
+	/* Connections of one principal to a replica. After a failure of the network a session may
+	 * have three: a dead one that seems alive to the replica, its successor, and the idle
+	 * standby. */
 	LIMIT_PRINCIPAL_CONNECTIONS = 3 * LIMIT_PRINCIPAL_SESSIONS,
 	LIMIT_OPERATOR_CONNECTIONS = 16,            /* of operators with one replica's key */
 	LIMIT_PRINCIPAL_WAITERS = 1 << 16,          /* of all its sessions, for all locks */

@@ -408,7 +408,7 @@ keep_contents(struct cache *c, const struct attr *attr, struct bytes contents,
 	e->content_generation = attr->content_generation;
 }
 
-/* Of listings only a whole one is kept. */
+/* A listing is kept only if it is whole. */
 static void
 keep_result(struct cache *c, const struct op *op, const struct cache_reply *reply)
 {

@@ -144,7 +144,7 @@ client_caching_end(struct client *c)
 
 /* ---- leave ---- */
 
-/* Leave that is over when it arrives was given all the same, and for this generation the cell gives
+/* Leave that has ended when it arrives still counts as given: for this generation the cell gives
  * none again. */
 void
 client_caching_renew(struct client *c, const struct msg_keepalive_reply *m)
@@ -172,8 +172,8 @@ client_caches(const struct client *c, uint64_t node, mono_t now)
 	       cache_has(&c->caching.cache, node);
 }
 
-/* While there is leave nothing of what is cached changes anywhere, so attributes that were read
- * later are the same ones. */
+/* While there is leave no cached node changes anywhere, so attributes that were read later are the
+ * same ones. */
 span_t
 client_leave(const struct client *c, uint64_t node, uint64_t index, mono_t now)
 {

@@ -55,8 +55,8 @@ bool client_is_still(const struct client *c);
  * watches. The cache and the connections are no part of it: the next client makes a connection, as
  * after one that has failed. */
 void client_save(const struct client *c, struct image *to);
-/* A client of this configuration that goes on with the session; NULL if it is no such image. The
- * clock is that of the other process. */
+/* A client of this configuration that continues the session of the image, on the clock of the other
+ * process; NULL if the image is not valid. */
 struct client *client_load(const struct client_config *config, struct image *from, mono_t now);
 
 enum client_event_kind {
@@ -103,15 +103,15 @@ struct client_call {
 	struct op op;
 	bool ordered; /* its caller is answered already: all later requests come after it
 	               */
-	/* It depends on nothing of the session: if the session is lost before the request can have
-	 * taken effect, it waits for the next one. */
+	/* The request does not depend on the session: if that is lost before the request can have
+	 * taken effect, it waits for the next session. */
 	bool outlasts;
 	struct guard guard; /* RC_GUARD unless this acquisition is held; node 0: none */
 	/* It acts for this user of the session's principal, and is decided by the rights of
 	 * PRINCIPAL/USER; empty: for the principal itself. */
 	struct bytes user;
-	/* Of the handle that it goes through, for contents, opened for the same user; node 0: none
-	 */
+	/* The rights of the handle that it goes through, for contents, opened for the same user;
+	 * node 0: none. */
 	struct client_rights opened;
 };
 

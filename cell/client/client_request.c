@@ -162,8 +162,8 @@ slot_free(const struct client *c, enum slot_kind kind)
 	       (oldest == NULL || c->requests.next_number - oldest->number < LIMIT_NUMBERS);
 }
 
-/* A session never has more in flight than a connection takes, for all of it is sent again at once
- * on a new connection. */
+/* A session never has more in flight than a connection takes, because all of it is sent again at
+ * once on a new connection. */
 static bool
 bytes_free(const struct client *c, size_t bytes)
 {

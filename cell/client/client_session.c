@@ -81,7 +81,7 @@ send_open_session(struct client *c)
 	client_send(c, &m);
 }
 
-/* The next session is the master's proof that nothing of the one before is cached any more. */
+/* The next session proves to the master that the client caches nothing of the last one. */
 void
 client_session_open(struct client *c)
 {

@@ -263,12 +263,12 @@ void client_session_learn_grace(struct client *c, uint32_t ms);
 void client_session_safe(struct client *c);
 /* The cell does not know the key: the session is lost, or will not be opened. */
 void client_session_denied(struct client *c);
-/* The session is over. `ended`: the cell has ended it; else the grace period is over, and the cell
- * is still to end it. */
+/* The session is lost. `ended`: the cell has ended it; else the grace period has passed, and the
+ * cell is still to end it. */
 void client_session_lost(struct client *c, bool ended);
 /* Begins to end the session in good order, with this cause. */
 void client_session_close(struct client *c, enum end_cause cause);
-/* The session is ended, or the time for it is over: the client is CLOSED. */
+/* The session was ended, or the time for that has passed: the client is CLOSED. */
 void client_session_closed(struct client *c);
 /* The session in an image. */
 void client_session_image(struct client *c, struct image *i);

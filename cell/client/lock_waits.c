@@ -103,8 +103,8 @@ wait_over(struct client *c, struct lock_wait *w, enum rc rc, uint64_t lock_gener
 }
 
 /* A grant of a wait that was removed is ignored: its cancel or release is in flight and gives the
- * lock back. RC_INTR: a lock that was held is lost, to an operator; of a wait that is being
- * presented, it is what the last connection had not told: the answer says where it stands now. */
+ * lock back. RC_INTR: an operator has released the lock. For a wait that is being presented
+ * again this is news from before the reconnect: the answer says where the wait stands now. */
 void
 client_lock_waits_on_granted(struct client *c, const struct msg_granted *m)
 {

@@ -45,7 +45,7 @@ watch_free(struct client *c, struct client_watch *w)
 
 /* ---- events for the caller ---- */
 
-/* Of the whole session: no watch. */
+/* An event of the whole session has no watch. */
 static struct client_watched *
 tell(struct client *c, enum watch_event_kind kind, const struct client_watch *w)
 {

@@ -146,7 +146,7 @@ read_address(const char *text, void *to)
 	return cell_file_address_valid(text) && strcpy(to, text) != NULL;
 }
 
-/* That of the replica of a cell in one process is empty. */
+/* The address is empty in a cell in one process. */
 static bool
 read_replica_address(const char *text, void *to)
 {

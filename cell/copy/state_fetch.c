@@ -222,8 +222,7 @@ want(struct state_fetch *f, const struct state_fetch_event *e, struct state_fetc
 	if (mono_is_never(f->due)) {
 		begin(f, e->now, u);
 	} else if (another) {
-		/* The pause has grown with others that had no useful copy: that says nothing of
-		 * this source. */
+		/* The pause has grown because other sources had no useful copy; this one may. */
 		f->due = mono_min(f->due, mono_add(e->now, f->policy.pause));
 	}
 }

@@ -96,7 +96,7 @@ m_admin_list_locks(struct master *m, const struct m_connection *c,
 {
 	struct buffer rows = BUFFER(LIMIT_FRAME), queue = BUFFER(LIMIT_FRAME - 1024);
 	struct message reply = {.code = MSG_locks};
-	/* A replica, which shows them to anybody, sees what all principals see. */
+	/* A replica, whose page is public, sees what all principals may see. */
 	const struct bytes who = c->principal.len > 0 ? c->principal : bytes_of("*");
 	uint64_t node = msg->after;
 

@@ -209,8 +209,9 @@ notice_widen(struct gate_notice *n, struct gate_session *s)
 			notice_add(n, c);
 }
 
-/* The notice that is being made. A session that acknowledges nothing is told to drop everything at
- * last: it gets no further copy then, and so no further notice, until it does. */
+/* The notice that is being made. A session that acknowledges nothing is finally told to drop
+ * everything: from then on it gets no further copy, and so no further notice, until it has
+ * acknowledged that. */
 static struct gate_notice *
 notice_open(struct gate *g, struct gate_session *s)
 {
@@ -408,8 +409,8 @@ gate_refused(struct gate *g, struct gate_pass *p)
 		p->turn = ++g->turns;
 }
 
-/* The session keeps nothing of these keys from replies that are older than the command's answer, so
- * it no longer has the copies of them that it was given. */
+/* The session keeps no copies of these keys from replies older than the command's answer, so it no
+ * longer has those that it was given. */
 static void
 dropped_gone(struct gate *g, const struct gate_pass *p)
 {

@@ -134,21 +134,20 @@ struct own_command *m_proposal_applied(struct master *m, enum op_code op);
 
 /* ---- removed_principal.c ----
  *
- * Principals that were removed: nothing of theirs goes on. The removal is one entry of the log;
- * then the master ends their sessions, each by an entry of its own, and a new master goes on with
- * it. */
+ * Principals that were removed. The removal is one entry of the log; then the master ends their
+ * sessions, each by an entry of its own, and a new master continues that. */
 
 struct removed_principals {
 	bool due;       /* sessions may be left whose principal was removed */
-	uint64_t after; /* those up to this one have been looked at */
+	uint64_t after; /* sessions up to this one were checked */
 };
 
 /* True if the session's principal was removed; another one may have its name now. */
 bool m_removed_owns(const struct master *m, const struct tree_session *t);
-/* A principal was removed: its sessions are to end, and its connections are closed; a connection on
- * which a client was told of that is closed together with the session. */
+/* A principal was removed: its sessions are to end, and its connections are closed. A connection on
+ * which the client was told of the end of a session is closed with that session. */
 void m_removed_note(struct master *m, const struct tree_note *note);
-/* A session has ended whose client was told so on this connection, which is closed if its principal
+/* A session has ended, and its client was told on this connection, which is closed if its principal
  * was removed. */
 void m_removed_ended(struct master *m, uint64_t connection);
 /* Orders the end of sessions, as many as the step has time for. */
@@ -158,7 +157,7 @@ void m_removed_clear(struct master *m);
 
 /* ---- removed_principal.c: its name ----
  *
- * A removed principal's name is taken out of the ACL files, a few with each command. Sessions that
+ * A removed principal's name is removed from the ACL files, a few with each command. Sessions that
  * may have cached these are told before, so the commands pass the gate. */
 
 struct name_purge {

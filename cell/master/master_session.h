@@ -209,7 +209,7 @@ void m_end_begin(struct master *m);
 void m_end_clear(struct master *m);
 /* An operator orders the end of the session. Its client is told first. */
 void m_end_order(struct master *m, struct m_session *s, enum end_cause cause);
-/* Of an end that an operator ordered: the client knows of it, or its time is over. */
+/* An end that an operator ordered is due: the client knows of it, or its time has passed. */
 void m_end_due(struct master *m, struct m_session *s);
 /* Ends the sessions that are due, as many as the step has time for: the barrier has fallen. */
 void m_end_run(struct master *m);
@@ -217,14 +217,14 @@ void m_end_run(struct master *m);
 void m_end_propose(struct master *m, struct m_session *s, enum end_cause cause);
 /* apply has refused the end of the session (0: of none). */
 void m_end_refused(struct master *m, uint64_t session);
-/* apply has ended the session: its record goes. */
+/* apply has ended the session: its record is removed. */
 void m_end_applied(struct master *m, uint64_t id, enum end_cause cause);
 /* True if there may be a part to propose, which does not wait at the gate. */
 bool m_end_has_more(const struct master *m);
 /* Proposes the next part of what is left of an ended session, if there is one, or waits at the gate
  * with it. None is proposed, and the barrier has fallen. */
 void m_end_finish(struct master *m);
-/* That part was applied. */
+/* The part was applied. */
 void m_end_finished(struct master *m);
 
 /* ---- master_session.c: opening ----

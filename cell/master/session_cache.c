@@ -1,7 +1,8 @@
-/* A leave that has ended is never renewed: the client has dropped all, or is about to. It begins
- * again with a higher generation of the client's cache, which shows that nothing of the earlier one
- * is left. A session is told of each change before that is proposed; a session that acknowledges
- * late, or not before its leave ends, delays others once, and gets no new leave for a while. */
+/* A leave that has ended is never renewed: the client has dropped everything, or is about to. A new
+ * one begins with a higher generation of the client's cache, which shows that nothing of the
+ * earlier generation is left. A session is told of each change before that is proposed; a session
+ * that acknowledges late, or not before its leave ends, delays others once, and gets no new leave
+ * for a while. */
 #include <stdlib.h>
 #include "cell/base/must.h"
 #include "cell/master/internal.h"

@@ -54,9 +54,9 @@ struct lengthened_leases {
 void m_lengthened_begin(struct master *m);
 /* Proposes to allow longer leases, which are due. */
 void m_lengthened_propose(struct master *m);
-/* That was applied. */
+/* The command to allow them was applied. */
 void m_lengthened_applied(struct master *m);
-/* That was applied. */
+/* The command that ends the longer leases was applied. */
 void m_lengthened_settled(struct master *m);
 
 /* ---- session_lease.c: lowered leases ----

@@ -1,9 +1,9 @@
 /* What a replica tells over HTTP, to anyone who can connect: `/metrics` for Prometheus, `/healthz`
  * for load balancers, and `/`, a page about the whole cell for people.
  *
- * All of it runs on the loop of the replica, but the questions to the other replicas and the making
- * of the page from their answers: a thread does that, which knows nothing of the replica. It is
- * done at most once a second, for all who wait. */
+ * Everything runs on the loop of the replica, except that a thread, which has no access to the
+ * replica, asks the others and makes the page from their answers: at most once a second, for all
+ * requests that wait. */
 #ifndef LSFS_PAGE_PAGE_H
 #define LSFS_PAGE_PAGE_H
 

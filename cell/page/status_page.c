@@ -324,7 +324,7 @@ put_party(struct buffer *to, const json_t *p)
 	buffer_printf(to, ", %" JSON_INTEGER_FORMAT " s</span>", json_number_of(p, "seconds"));
 }
 
-/* Those that are waited for longest. */
+/* The locks with the longest waits. */
 static void
 put_locks(struct buffer *to, const json_t *locks)
 {

@@ -233,7 +233,7 @@ close_passes(const struct tree *t, uint64_t session, uint64_t node)
 	return o != NULL && o->node->openers_n == 1;
 }
 
-/* Of commands that change names. Others change only what no session may cache. */
+/* For commands that change names. Others change only what no session may cache. */
 static bool
 names_pass(const struct tree *t, const struct asker *a, const struct op *op, uint64_t node)
 {
@@ -255,7 +255,7 @@ names_pass(const struct tree *t, const struct asker *a, const struct op *op, uin
 	}
 }
 
-/* Of commands that change one node, which is there. */
+/* For commands that change one node, which exists. */
 static bool
 node_passes(const struct node *n, const struct op *op)
 {

@@ -386,10 +386,10 @@ apply_release(struct execution *x, const struct op_release *o)
 	return RC_OK;
 }
 
-/* The holder is again as the conversion found it, generation and fence included. When that was
+/* Restores the holder as it was before the conversion, generation and fence included. If it was
  * exclusive and other holders have joined since, or have left a delay, it stays shared: no holder
- * loses its lock. When they have come and gone it is exclusive again, with a generation and a fence
- * greater than theirs. */
+ * loses its lock. If they have joined and released again it becomes exclusive, with a generation
+ * and a fence greater than theirs. */
 static void
 revert(struct execution *x, struct holder *h)
 {

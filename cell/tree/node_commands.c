@@ -71,8 +71,8 @@ apply_create(struct execution *x, const struct op_create *o, struct result_creat
 	return RC_OK;
 }
 
-/* Numbers are given in order and never again, also after a deletion. One that somebody has used for
- * a name is left out. */
+/* Numbers are given in order and never again, also after a deletion. A number whose name exists is
+ * left out. */
 enum rc
 apply_number(struct execution *x, const struct op_number *o, struct result_numbered *r)
 {

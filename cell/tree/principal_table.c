@@ -201,7 +201,7 @@ check_rekeying(const struct tree *t, const struct op_rekey_principal *o)
 	return other == NULL || other == p ? RC_OK : RC_EXIST;
 }
 
-/* With the key the generation changes: nothing of the former key's owner goes on. */
+/* The generation changes with the key, so the sessions of the former key's owner end. */
 enum rc
 apply_rekey_principal(struct execution *x, const struct op_rekey_principal *o)
 {

@@ -17,7 +17,7 @@ tree_is_scarce(const struct tree *t)
 
 /* ---- counting ---- */
 
-/* Of a small budget always: contents of the greatest length may be too much for it. */
+/* A small budget is always scarce: contents of the greatest length may be too much for it. */
 bool
 quota_is_scarce(const struct node *directory)
 {

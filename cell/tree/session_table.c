@@ -226,9 +226,8 @@ apply_await_session(struct execution *x, const struct op_await_session *o)
 }
 
 /* A session may end itself, or another one whose nonce it names; the master may end any, but an
- * expiry only in its own epoch: a master that was deposed meanwhile does not decide it. That a
- * lasting session is over as an expired one is nothing that its nonce proves: operators decide it,
- * through a master. */
+ * expiry only in its own epoch: a master that was deposed meanwhile does not decide it. A nonce
+ * does not prove that a lasting session has expired: operators decide that, through a master. */
 static enum rc
 may_end(const struct execution *x, const struct op_end_session *o, const struct session *s)
 {

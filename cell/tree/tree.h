@@ -32,7 +32,7 @@ struct requester {
 	uint8_t handle_rights; /* rights on the node of the operation, when it was opened */
 };
 
-/* That to which an ACL file gives a right: a principal or, with a user, one of its users. */
+/* The subject of a right in an ACL file: a principal or, with a user, one of its users. */
 struct subject {
 	struct bytes principal, user;
 };

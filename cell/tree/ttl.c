@@ -53,7 +53,7 @@ ttl_is_over(const struct tree *t, const struct op_expire *o)
 	       n->content_generation == o->generation;
 }
 
-/* An ACL file stays: all that it grants would go with it. */
+/* An ACL file gets no time to live: all rights that it grants would end with it. */
 enum rc
 apply_set_ttl(struct execution *x, const struct op_set_ttl *o, struct result_attr *r)
 {

@@ -36,7 +36,7 @@ struct party {
 json_t *lock_json(json_t *locks, struct bytes path);
 /* Sets its state: free, shared, exclusive, or delayed for that many seconds more. */
 void lock_json_state(json_t *lock, const char *state, int64_t delay_left_s);
-/* Appends somebody to its `holders` or `waiters`. */
+/* Appends a holder or waiter to the list of that name. */
 void lock_json_party(json_t *lock, const char *list, const struct party *p);
 
 #endif

@@ -99,8 +99,8 @@ make_key(struct adding *a)
 	return fail(a->key_file, -rc);
 }
 
-/* Of several that begin at once with one directory, one goes on; none of the others takes away the
- * key of that one. The lock lasts until the process ends. */
+/* When several processes begin with one directory at once, only one goes on, and no other one
+ * removes its key. The lock lasts until the process ends. */
 static bool
 lock_directory(const char *directory)
 {

@@ -298,7 +298,7 @@ device_is_still(const struct device *d)
 	return d->polling && reply_is_still(&d->replies);
 }
 
-/* The kernel tells of an interrupt once: so that is a request here. */
+/* The kernel reports an interrupt only once, so the image has it as a request. */
 void
 device_save(struct device *d, struct image *to)
 {

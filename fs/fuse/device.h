@@ -52,13 +52,14 @@ int device_attach(struct device *d, int fd);
 
 /* Begins to read requests and to pass them to the engine. 0 or -errno. */
 int device_start(struct device *d, uv_loop_t *loop, struct engine *engine);
-/* Reads the requests that are there already, then none any more; closes its handle on the loop. */
+/* Reads the requests that have already arrived, then no more; closes its handle on the loop. */
 void device_stop(struct device *d);
+
 /* ---- another process goes on with the mount ---- */
 
 /* Reads no requests until device_resume. */
 void device_hold(struct device *d);
-/* Goes on with it. */
+/* Reads requests again. */
 void device_resume(struct device *d);
 /* False while a request waits that cannot be made again. */
 bool device_is_still(const struct device *d);
@@ -68,8 +69,8 @@ void device_save(struct device *d, struct image *to);
  * process had; takes that over. 0 or -errno, logged. */
 int device_adopt(struct device *d, int fd, const char *mountpoint);
 /* After device_start: makes the requests of an image again, of which INIT is the first. The kernel
- * has the answers to some of them already, and refuses those that are given now. False: it is no
- * such image. With `dry`: only that is told. */
+ * already has the answers to some of them, and refuses second ones. False: the image is not valid;
+ * with `dry` that is only checked. */
 bool device_load(struct device *d, struct image *from, bool dry);
 /* True if the mount is still the one that is served, so that it has to be unmounted at the end. */
 bool device_is_mounted(const struct device *d);
@@ -77,16 +78,16 @@ bool device_is_mounted(const struct device *d);
 /* Unmounts, if still mounted, closes the descriptor and frees. Call it after the loop has ended. */
 void device_fini(struct device *d);
 
-/* Of struct engine_output, with the device as `user`: a parked request is answered. */
+/* For struct engine_output, with the device as `user`: answers a parked request. */
 void device_reply(void *device, const struct mount_reply *reply);
-/* Likewise: the attributes of the inode are invalidated in the kernel. */
+/* Likewise: invalidates the attributes of the inode in the kernel. */
 void device_stale_inode(void *device, uint64_t ino);
-/* Likewise: the callers that poll the handle are woken. */
+/* Likewise: wakes the callers that poll the handle. */
 void device_wake(void *device, uint64_t fh);
 
 /* The operations (ops.c). */
 extern const struct fuse_lowlevel_ops ops_table;
-/* That of INIT, which requests capabilities of the kernel. */
+/* The operation INIT, which requests capabilities of the kernel. */
 void device_on_init(void *device, struct fuse_conn_info *conn);
 
 #endif

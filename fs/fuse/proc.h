@@ -23,7 +23,7 @@ struct pidfds {
 };
 
 enum pidfd_memory {
-	PIDFD_UNKNOWN, /* the kernel doesn't tell, or there is no such thread */
+	PIDFD_UNKNOWN, /* the kernel can't report it, or there is no such thread */
 	PIDFD_HAS_MEMORY,
 	PIDFD_HAS_NONE,
 	PIDFD_DUMPS, /* it has none, because it was killed, and its core dumped */
@@ -31,7 +31,7 @@ enum pidfd_memory {
 
 /* Closes them all. */
 void pidfds_fini(struct pidfds *p);
-/* The thread's process; 0: the kernel doesn't tell, or there is no such thread. */
+/* The thread's process; 0: the kernel can't report it, or there is no such thread. */
 pid_t pidfds_process(struct pidfds *p, pid_t thread);
 /* Whether the thread's process has memory: one that exits has none any more. */
 enum pidfd_memory pidfds_memory(struct pidfds *p, pid_t thread);

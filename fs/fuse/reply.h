@@ -47,16 +47,15 @@ void replies_fini(struct replies *r);
 /* Parks the request and puts its number into event->call. Every operation begins with it: an
  * interrupt that arrived before is recorded here. */
 void reply_park(struct replies *r, fuse_req_t req, struct mount_event *event);
-/* Interrupted calls. The first one that was not looked at, and its thread: false if there is none.
- */
+/* The first interrupted call that was not looked at, and its thread; false if there is none. */
 bool reply_interrupted(struct replies *r, struct mount_event *event);
-/* That one was looked at. */
+/* Marks that call as looked at. */
 void reply_seen(struct replies *r);
-/* All that were seen are to be looked at again. */
+/* All interrupted calls are to be looked at again. */
 void reply_look_again(struct replies *r);
-/* True if there is one that was not looked at. */
+/* True if an interrupted call was not looked at. */
 bool reply_has_interrupted(const struct replies *r);
-/* True if there is one that was, and still waits. */
+/* True if an interrupted call was looked at, and still waits. */
 bool reply_has_seen(const struct replies *r);
 /* False if a parked call can't be made again, because it does not wait for a lock or an event. */
 bool reply_is_still(const struct replies *r);

@@ -89,7 +89,7 @@ struct call *call_behind(struct mount *m, struct inode *inode, struct handle *ha
 struct bytes call_user(const struct call *c);
 /* The background work is done for the user of the call `c`. */
 void call_act_for(struct call *behind, const struct call *c);
-/* Frees the call, which is over. */
+/* Frees a call that has ended. */
 void call_free(struct mount *m, struct call *c);
 /* Sends `op`; its views are copied. `then` runs with the answer, whose kind of result has been
  * checked. */
@@ -105,9 +105,9 @@ bool call_wants_fate(struct mount *m, uint64_t number);
 void call_give_up(struct mount *m, struct call *c);
 /* False while the session is not safe, or there is none. */
 bool call_cell_answers(const struct mount *m);
-/* The answer of the cell is awaited for a second only. */
+/* The call waits for the answer of the cell for a second only. */
 void call_be_patient(struct mount *m, struct call *c);
-/* Gives up the calls whose time is over; all of them while the cell does not answer. */
+/* Gives up the calls whose time has passed; all of them while the cell does not answer. */
 void call_timeout(struct mount *m);
 /* The errno for the cell's answer, 0 for RC_OK. If the cell does not know the node of the request,
  * the inode is marked as dead. */

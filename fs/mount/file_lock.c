@@ -4,7 +4,7 @@
 
 /* ---- flock(2) ---- */
 
-/* Of a directory it is an ioctl. The owner is the open file description, which is the handle. The
+/* For a directory it is an ioctl. The owner is the open file description, which is the handle. The
  * lock owner in the kernel's request is not used: it is derived from an address, which is soon used
  * again for another file. */
 

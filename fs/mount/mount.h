@@ -49,8 +49,8 @@ bool mount_is_still(const struct mount *m);
  * that wait are no part of it. The driver makes them again at the next mount, before all others and
  * in their order: one that waits for a lock then takes over the acquire of the one before it. */
 void mount_save(const struct mount *m, struct image *to);
-/* A mount of this configuration, made of an image; NULL if it is no such image. `client` goes on
- * with the session of the other mount. */
+/* A mount of this configuration, made from an image; NULL if the image is not valid. `client`
+ * continues the session of the other mount. */
 struct mount *mount_load(const struct mount_config *config, const struct client *client,
                          struct image *from);
 

@@ -5,8 +5,8 @@
 
 #define BESIDE ".cell:"
 
-/* The file of .cell that every directory has, too, as .cell:NAME: where only a part of the cell is
- * mounted, as in containers, .cell itself is out of sight. 0: it is no such name. */
+/* The file of .cell that every directory also has, as .cell:NAME: where only a part of the cell is
+ * mounted, as in containers, .cell itself is not visible. 0: it is no such name. */
 static uint64_t
 virtual_beside(struct bytes name)
 {
