@@ -18,6 +18,7 @@
 #include "cell/base/limit.h"
 #include "cell/base/memory.h"
 #include "cell/base/mono.h"
+#include "cell/base/printable.h"
 #include "cell/sys/clock.h"
 #include "cell/sys/log.h"
 #include "cell/sys/lsfs_ioctl.h"
@@ -29,8 +30,8 @@ enum {
 	LOOK_AGAIN_MS = 1000,
 	LINE_ROOM = 16 * 1024,
 	MOUNTS_MAX = 16,
-	DIRECTORIES_MAX = 16, /* open at a time */
-	KEY_MAX = 2 * (LIMIT_PATH + LIMIT_CELL_NAME) + 64
+	DIRECTORIES_MAX = 16,                           /* open at a time */
+	KEY_MAX = 6 * LIMIT_PATH + LIMIT_CELL_NAME + 64 /* a byte may be \udcNN */
 };
 
 #define NOT_SINCE UINT64_MAX
@@ -96,18 +97,16 @@ failed(const char *path, int error)
 	return false;
 }
 
-/* The part of a line that says what it is about; as in fs/mount/event_text.c. */
+/* The part of a line that says what it is about. */
 static void
 make_key(char key[KEY_MAX], const char *cell, const char *path)
 {
-	size_t n = (size_t)snprintf(key, KEY_MAX, "\"path\": \"/ls/%s", cell);
+	struct buffer quoted = BUFFER(KEY_MAX);
 
-	for (; *path && n < KEY_MAX - 16; path++) {
-		if (*path == '"' || *path == '\\')
-			key[n++] = '\\';
-		key[n++] = *path;
-	}
-	snprintf(key + n, KEY_MAX - n, AFTER_PATH);
+	printable_json(&quoted, bytes_of(path));
+	buffer_put_u8(&quoted, '\0');
+	snprintf(key, KEY_MAX, "\"path\": \"/ls/%s%s" AFTER_PATH, cell, (const char *)quoted.data);
+	buffer_free(&quoted);
 }
 
 /* The stream of the mount that contains `canonical`; NULL after an error message. */

@@ -1,4 +1,5 @@
 #include <inttypes.h>
+#include "cell/base/printable.h"
 #include "fs/mount/event_text.h"
 
 static const char *const names[] = {
@@ -19,22 +20,6 @@ static const char *const names[] = {
 enum { NAMES = sizeof names / sizeof *names };
 
 static const int64_t second_ns = 1000000000, day_s = 86400;
-
-/* Names hold no control characters of ASCII, but may hold C1 ones, which a terminal would obey, and
- * bytes that are not UTF-8: these are passed on. */
-static void
-put_quoted(struct buffer *to, struct bytes text)
-{
-	for (size_t i = 0; i < text.len; i++) {
-		if (text.data[i] == 0xc2 && i + 1 < text.len && text.data[i + 1] < 0xa0) {
-			buffer_printf(to, "\\u%04x", text.data[++i]);
-			continue;
-		}
-		if (text.data[i] == '"' || text.data[i] == '\\')
-			buffer_put_u8(to, '\\');
-		buffer_put_u8(to, text.data[i]);
-	}
-}
 
 /* The civil date of a day since 1970, in the Gregorian calendar: years begin in March here, so that
  * the leap day is the last one. */
@@ -73,7 +58,7 @@ begin_line(struct buffer *to, const char *name, const char *cell, struct bytes p
 {
 	buffer_printf(to, "{\"event\": \"%s\", \"path\": \"/ls/%s", name, cell);
 	if (path.len > 1) /* else of the cell, or its root */
-		put_quoted(to, path);
+		printable_json(to, path);
 	buffer_printf(to, "\", \"time\": \"");
 	put_time(to, ns);
 	buffer_printf(to, "\"");
@@ -88,7 +73,7 @@ event_text(struct buffer *to, const char *cell, const struct client_watched *w, 
 	begin_line(to, name, cell, w->path, w->time_ns != 0 ? w->time_ns : wall_ns);
 	if (w->name.len > 0) {
 		buffer_printf(to, ", \"child\": \"");
-		put_quoted(to, w->name);
+		printable_json(to, w->name);
 		buffer_printf(to, "\"");
 	}
 	if (w->generation != 0)

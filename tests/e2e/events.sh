@@ -63,6 +63,27 @@ case_a_control_character_in_a_name() {
 	exec 8<&-
 }
 
+# Names are bytes, and JSON is UTF-8: Python finds the name again.
+case_a_name_that_is_not_utf8() {
+	local name=$'\377\355\240\200\302\233"\\\303\244'
+	wrote_and_saw_both() {
+		echo 2 > "$m2/${d##*/}/$name"
+		grep -q '"child"' "$work/events" && grep -qv '"child"' "$work/events"
+	}
+	echo 1 > "$d/$name"
+	"$LSCTL" watch "$d/$name" "$d" > "$work/events" &
+	wait_until "it is told" wrote_and_saw_both
+	kill $!
+	wait $! || :
+	python3 - "$work/events" "$name" <<-'P'
+		import json, os, sys
+		for line in open(sys.argv[1], encoding="utf-8"):
+		    event = json.loads(line)
+		    name = event.get("child") or os.path.basename(event["path"])
+		    assert os.fsencode(name) == os.fsencode(sys.argv[2]), line
+	P
+}
+
 # A file that is not open is not watched.
 case_nothing_else_is_told() {
 	echo 1 > "$d/f"
