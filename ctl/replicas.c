@@ -109,8 +109,7 @@ path_of(char path[PATH_MAX], const char *directory, int id, const char *file)
 static int
 is_data_directory(const struct dirent *e)
 {
-	return e->d_name[0] != '0' && strlen(e->d_name) <= 3 &&
-	       strspn(e->d_name, "0123456789") == strlen(e->d_name);
+	return cell_file_is_replica_directory(e->d_name);
 }
 
 /* Puts the ids of the data directories in DIR into `ids`; returns their number. */

@@ -30,6 +30,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 #include "cell/base/setting.h"
 #include "cell/wire/channel.h"
 #include "cell/wire/types.h"
@@ -88,6 +89,15 @@ cell_file_find(const struct cell_file *cell_file, int id)
 		if (cell_file->replicas[i].id == id)
 			return i;
 	return -1;
+}
+/* True for the name of a replica's data directory among those of its cell on one machine: its id.
+ */
+static inline bool
+cell_file_is_replica_directory(const char *name)
+{
+	const size_t n = strlen(name);
+
+	return name[0] != '0' && n <= 3 && strspn(name, "0123456789") == n;
 }
 /* True for a cell in one process: its only replica has no address to connect to. */
 static inline bool

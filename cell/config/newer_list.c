@@ -3,7 +3,6 @@
 #include <dirent.h>
 #include <limits.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -34,12 +33,6 @@ take(const char *directory, const char *name, struct cell_file *cell_file)
 	return true;
 }
 
-static bool
-is_replica_id(const char *name)
-{
-	return name[0] != '0' && strlen(name) <= 3 && strspn(name, "0123456789") == strlen(name);
-}
-
 bool
 newer_list_in(const char *directory, struct cell_file *cell_file)
 {
@@ -48,7 +41,7 @@ newer_list_in(const char *directory, struct cell_file *cell_file)
 	const struct dirent *e;
 
 	while (dir != NULL && (e = readdir(dir)) != NULL)
-		if (is_replica_id(e->d_name))
+		if (cell_file_is_replica_directory(e->d_name))
 			newer |= take(directory, e->d_name, cell_file);
 	if (dir != NULL)
 		closedir(dir);
