@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 #include "cell/config/key_file.h"
 #include "cell/sys/clock.h"
 #include "cell/sys/file.h"

@@ -6,7 +6,6 @@
 
 #include <limits.h>
 #include <stdbool.h>
-#include <stddef.h>
 #include "cell/sys/run_dir.h"
 
 enum { CTL_OK = 0, CTL_FAILED = 1, CTL_USAGE = 2, CTL_UNKNOWN = 3 };

@@ -3,7 +3,6 @@
 #ifndef LSFS_CTL_REPLICAS_H
 #define LSFS_CTL_REPLICAS_H
 
-#include <limits.h>
 #include <sys/types.h>
 #include "cell/config/cell_file.h"
 #include "cell/wire/noise.h"
@@ -19,8 +18,8 @@ struct started {
 };
 
 /* Starts the replicas that have a data directory here and do not run yet, and waits until they
- * answer and there is a master. False after an error message when a replica has ended or the time
- * is over. replicas_let_go must follow in both cases. */
+ * answer and there is a master. False after an error message when a replica has ended or it takes
+ * too long. replicas_let_go must follow in both cases. */
 bool replicas_start(const char *directory, const struct cell_file *cell_file,
                     const struct noise_pair *key, struct started *started);
 /* Releases *started, and stops its replicas unless `run`. */

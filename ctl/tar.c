@@ -2,7 +2,6 @@
 
 #include <inttypes.h>
 #include <stdarg.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { BLOCK = 512, PAX_MOST = 64 * 1024 };

@@ -11,7 +11,6 @@
 #include <limits.h>
 #include <stdatomic.h>
 #include <stdbool.h>
-#include <stdint.h>
 
 struct tree_copy {
 	int from, to;                    /* the roots, open directories */

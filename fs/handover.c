@@ -1,14 +1,12 @@
 #include "fs/handover.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 #include "cell/base/checksum.h"
 #include "cell/base/must.h"

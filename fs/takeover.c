@@ -11,7 +11,6 @@
 #include <sys/un.h>
 #include <unistd.h>
 #include "cell/base/checksum.h"
-#include "cell/base/must.h"
 #include "cell/sys/log.h"
 #include "fs/handover.h"
 

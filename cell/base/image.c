@@ -1,6 +1,5 @@
 #include "cell/base/image.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 struct image

@@ -1,6 +1,5 @@
 /* Reads are answered from the applied tree, under the master's lease, with the state that only the
  * master has: the waiters for a lock, the rest of a lock-delay, and the cell's signature. */
-#include <stdlib.h>
 #include "cell/base/must.h"
 #include "cell/master/internal.h"
 #include "cell/master/sequencer.h"

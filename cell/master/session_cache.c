@@ -3,7 +3,6 @@
  * earlier generation is left. A session is told of each change before that is proposed; a session
  * that acknowledges late, or not before its leave ends, delays others once, and gets no new leave
  * for a while. */
-#include <stdlib.h>
 #include "cell/base/must.h"
 #include "cell/master/internal.h"
 

@@ -6,7 +6,6 @@
  * when the id is right. libuv reads at most 32 of them in a turn. */
 #include <netinet/in.h>
 #include <sodium.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "cell/base/memory.h"

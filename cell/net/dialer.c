@@ -1,11 +1,9 @@
 /* Outgoing connections. A host name may have several addresses: they are tried in turn, all before
  * the one deadline of the handshake. Host names are looked up in libuv's thread pool, since that
  * may block; numeric addresses are parsed at once. */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "cell/base/memory.h"
 #include "cell/base/must.h"
 #include "cell/net/stream.h"
 

@@ -2,12 +2,10 @@
  * wait for the end of the turn, are encrypted and written. The kernel gets no more than it can send
  * soon, the rest waits here: a KeepAlive overtakes it, so that a lease does not depend on how much
  * else is sent. */
-#include <errno.h>
 #include <sodium.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "cell/base/limit.h"
 #include "cell/base/memory.h"
 #include "cell/base/must.h"
 #include "cell/sys/clock.h"

@@ -4,11 +4,9 @@
  * window of one change). At most one voter is added or removed: majorities of successive lists
  * intersect. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "cell/base/memory.h"
-#include "cell/base/must.h"
 #include "cell/paxos/internal.h"
 #include "cell/wire/codec.h"
 

@@ -4,7 +4,6 @@
 #ifndef LSFS_STORE_BOOT_VERDICT_H
 #define LSFS_STORE_BOOT_VERDICT_H
 
-#include <stddef.h>
 
 enum {
 	BOOT_VERDICT_BOOT = 64,

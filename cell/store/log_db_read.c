@@ -7,7 +7,6 @@
 
 #include "cell/base/checksum.h"
 #include "cell/base/memory.h"
-#include "cell/base/must.h"
 #include "cell/paxos/ballot.h"
 
 /* A damaged row may name a slot at most so far beyond the highest certain one: a log never holds

@@ -1,4 +1,3 @@
-#include <stdlib.h>
 #include <string.h>
 #include "cell/base/checksum.h"
 #include "cell/tree/internal.h"

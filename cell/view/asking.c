@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 #include "cell/base/must.h"
-#include "cell/sys/clock.h"
 #include "cell/sys/log.h"
 #include "cell/wire/codec.h"
 

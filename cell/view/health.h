@@ -3,7 +3,6 @@
 #define LSFS_VIEW_HEALTH_H
 
 #include <jansson.h>
-#include <stdbool.h>
 #include "cell/config/cell_file.h"
 #include "cell/view/ask.h"
 

@@ -3,7 +3,6 @@
 #define LSFS_VIEW_OUTPUT_H
 
 #include <jansson.h>
-#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 

@@ -1,6 +1,5 @@
 /* acl: shows who may do what with a node, as its mount tells it. */
 #include <errno.h>
-#include <fcntl.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,6 @@
 /* top: shows replicas, sessions and locks of a cell, again and again. */
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
 #include "cell/view/output.h"

@@ -1,7 +1,6 @@
 /* up: starts a cell in the background and mounts it. */
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/pidfd.h>
 #include <sys/stat.h>

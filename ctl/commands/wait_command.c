@@ -4,7 +4,6 @@
  * release of a lock, are seen within a second. */
 #include <errno.h>
 #include <poll.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/xattr.h>
 #include <unistd.h>

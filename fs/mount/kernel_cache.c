@@ -1,5 +1,4 @@
 #include "fs/mount/kernel_cache.h"
-#include <stdlib.h>
 #include "fs/mount/internal.h"
 
 enum {
