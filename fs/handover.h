@@ -8,7 +8,7 @@
  *
  * Any answer may be REFUSED instead, with the reason. Until it has sent YOURS the old process has
  * the mount, and goes on with it when the other one fails; from then on the new one has it. So
- * there is never more than one, and none only where that one is killed. */
+ * never more than one process has the mount, and none only if that one is killed. */
 #ifndef LSFS_FS_HANDOVER_H
 #define LSFS_FS_HANDOVER_H
 
@@ -21,7 +21,7 @@
 #include "fs/options.h"
 #include "fs/source.h"
 
-/* Raised whenever anything in the image becomes another. */
+/* Raised whenever anything in the image changes. */
 enum { HANDOVER_FORMAT = 1 };
 
 enum handover_word {
@@ -47,7 +47,7 @@ int handover_receive(int conn, char room[HANDOVER_MESSAGE], struct bytes *words,
                      int patience_ms);
 /* The address of the socket beside the run record. 0 or -errno. */
 int handover_address(const char *record, struct sockaddr_un *address);
-/* An offer, in either direction. Strings that are read are owned. */
+/* Writes or reads an offer. Strings that are read belong to the caller. */
 void handover_image_offer(struct image *i, struct options *o, struct bytes *source,
                           struct bytes *shown, struct bytes *manager, uint64_t *watchdog);
 

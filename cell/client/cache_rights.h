@@ -6,19 +6,19 @@
 #include "cell/base/limit.h"
 #include "cell/wire/types.h"
 
-enum { CACHE_SUBJECTS = 8 }; /* a further one replaces the oldest */
+enum { CACHE_SUBJECTS = 8 }; /* another user replaces the oldest */
 
 struct cache_rights {
 	struct {
 		struct bytes user; /* owned; empty: the principal itself */
 		uint8_t rights;
-		bool checked; /* the digits came with them: they do not with a listing */
+		bool checked; /* with check digits: a listing has none */
 		uint8_t check[LIMIT_CHECK];
 	} of[CACHE_SUBJECTS];
 	size_t n, next;
 };
 
-/* Keeps the rights of the user, with their check digits; empty: they have none. */
+/* Keeps the rights of the user, with their check digits, which may be empty. */
 void cache_rights_put(struct cache_rights *r, struct bytes user, uint8_t rights,
                       struct bytes check);
 /* True if the rights of the user are known, and the needed ones are among them. */

@@ -76,7 +76,7 @@ enum {
 	STATE_SENDER_SOON_MS = 100, /* after a slower request parts are sent one at a time again */
 };
 
-/* There are no copies. The configuration is copied. */
+/* Makes a sender without copies. The configuration is copied. */
 struct state_sender *state_sender_new(const struct state_sender_config *config);
 /* Takes a request. `copy` 0 asks for a new copy. It is refused with RC_BUSY and the copy's number
  * until the copy is made; then answered by a part. Other refusals: RC_NOENT: there is no copy of
@@ -84,7 +84,7 @@ struct state_sender *state_sender_new(const struct state_sender_config *config);
  * copy. RC_IO: the copy could not be made or read. RC_INVAL: the copy ends before that offset. */
 void state_sender_ask(struct state_sender *c, struct state_sender_reader reader,
                       const struct msg_state_request *request);
-/* The reader is gone: drops its copy. */
+/* The reader has left: drops its copy. */
 void state_sender_forget(struct state_sender *c, struct state_sender_reader reader);
 /* Passes on server_copy_made. */
 void state_sender_made(struct state_sender *c, enum rc rc, uint64_t applied, uint64_t size,
@@ -113,7 +113,7 @@ struct state_transfer_config {
 	void *user;
 };
 
-/* Nothing is sent or fetched. The configuration is copied. */
+/* Makes both sides, which are idle. The configuration is copied. */
 struct state_transfer *state_transfer_new(const struct state_transfer_config *config);
 /* Takes a frame of a replica, which is a member of the cell or was removed. False: the frame is of
  * another kind. */

@@ -87,7 +87,7 @@ struct stream {
 	uint32_t frame_max;
 	uint64_t turn;       /* of the loop, in which its socket was read last */
 	struct buffer in;    /* an unfinished frame, decrypted */
-	size_t unfinished;   /* bytes of memory for it, as they were told last */
+	size_t unfinished;   /* bytes of memory for it, as reported last */
 	struct buffer first; /* frames to be encrypted before those of `out` */
 	struct buffer out;   /* frames to be encrypted, from `out_begin` on */
 	size_t out_begin;
@@ -169,7 +169,7 @@ void transport_stream_closed(struct stream *s);
 struct stream *stream_new(struct transport *n, struct dialer *dialer);
 /* Begins the handshake on a connected socket. */
 void stream_start(struct stream *s);
-/* Goes on reading from its socket. */
+/* Continues to read from its socket. */
 void stream_read(struct stream *s);
 /* Answers the first message of a handshake. */
 void stream_answer(struct stream *s);
@@ -184,26 +184,26 @@ void stream_free(struct stream *s);
 
 /* ---- socket_options.c ---- */
 
-/* Of a connection that has become OPEN. */
+/* Sets the options of a connection that has become OPEN. */
 void socket_options_set(struct stream *s);
 /* See transport_probe. */
 void socket_options_probe(struct stream *s);
 
 /* ---- handshakes.c ---- */
 
-/* The first message of its handshake has come: it is answered, now or later. */
+/* The first message of its handshake was received: answers it, now or later. */
 void handshakes_claimed(struct stream *s);
-/* It no longer waits. */
+/* The stream no longer waits for an answer. */
 void handshakes_leave(struct stream *s);
 
 /* ---- handshakes.c: addresses of strangers ---- */
 
 /* A connection was accepted, and has proved no key. */
 void origins_join(struct stream *s);
-/* It has proved one, or ends. */
+/* The connection has proved a key, or ends. */
 void origins_leave(struct stream *s);
-/* Of the connections without a proved key one by lot, from the address that has most of them; NULL:
- * there is none. */
+/* One of the connections without a proved key, drawn by lot among those of the address that has
+ * most; NULL: there is none. */
 struct stream *origins_surplus(struct transport *n);
 
 /* ---- dialer.c ---- */

@@ -1,4 +1,4 @@
-/* What a replica tells over HTTP, to anyone who can connect: `/metrics` for Prometheus, `/healthz`
+/* The pages of a replica over HTTP, for all that can connect: `/metrics` for Prometheus, `/healthz`
  * for load balancers, and `/`, a page about the whole cell for people.
  *
  * Everything runs on the loop of the replica, except that a thread, which has no access to the
@@ -13,11 +13,11 @@
 struct page;
 
 /* Begins to answer on the listening socket, which is taken over: 503 while no replica is attached.
- * `directory`, the replica's, is copied. NULL: it cannot. */
+ * `directory`, the replica's, is copied. NULL: the HTTP server can't be started. */
 struct page *page_open(uv_loop_t *loop, int listener, const char *directory);
 /* The replica has been started. */
 void page_attach(struct page *p, struct server *server);
-/* It is about to be stopped, or none is attached. */
+/* The replica is about to be stopped, or none is attached. */
 void page_detach(struct page *p);
 /* Ends all connections and frees `p`, to which no replica is attached, once the loop has had some
  * turns. */

@@ -10,16 +10,16 @@
  * line in `why`: the process must not go on. */
 bool confinement_drop_root(const char *directory, char *why, size_t why_size);
 
-/* For the rest of the process's life: it has no capabilities and gets none, executes no program,
- * mounts nothing, leaves no core dump; it writes in these directories only, and reads beside them
- * only what a program's libraries read. A directory that does not exist is passed over; the list
- * ends with NULL. Measures that the kernel does not offer are left out. False with one line in
- * `why`: the kernel offers something and refuses it, and the process must not go on. */
+/* For the rest of its life the process has no capabilities and gets none, executes no program,
+ * mounts nothing, and leaves no core dump; it writes only in these directories, and otherwise reads
+ * only the files that a program's libraries need. A directory that does not exist is passed over;
+ * the list ends with NULL. Measures that the kernel does not offer are left out. False with one
+ * line in `why`: the kernel offers something and refuses it, and the process must not go on. */
 bool confinement_enter(const char *const *directories, char *why, size_t why_size);
 
 /* A mount of root, in two steps; that of another user is left as it is, since the helper that
- * unmounts it gets its rights when it is executed. Landlock is no part of it: it would deny the
- * look at callers' descriptors.
+ * unmounts it gets its rights when it is executed. Landlock is not used: it would deny reading
+ * the callers' descriptors.
  *
  * Before the process has other threads: it gives up all capabilities but those to mount, to unmount
  * and to look at callers. False with one line in `why`. */

@@ -1,4 +1,4 @@
-/* The table of nodes, their openers, and the names that were removed of late. */
+/* The table of nodes, their openers, and the names that were removed lately. */
 #ifndef LSFS_TREE_NODE_H
 #define LSFS_TREE_NODE_H
 
@@ -51,8 +51,8 @@ void opener_move_all(struct tree *t, struct node *from, struct node *to);
 void creator_set(struct tree *t, struct node *directory, struct session *creator);
 /* The ephemeral directory has a child, or is about to be deleted. */
 void creator_clear(struct tree *t, struct node *directory);
-/* The session has ended: its opens and its empty directories go, up to as many pieces in all as
- * this command may take away. */
+/* The session has ended: removes its opens and its empty directories, at most as many pieces in all
+ * as this command may remove. */
 void ephemeral_end_session(struct execution *x, struct session *s, size_t most);
 
 /* ---- node.c ----
@@ -79,7 +79,7 @@ struct node {
 	uint32_t ttl_s;               /* time to live; 0: none */
 	uint64_t ttl_began;           /* log index of the command that renewed it last */
 	uint64_t budget[QUOTA_KINDS]; /* of a directory, for all below; 0: none */
-	uint64_t below[QUOTA_KINDS];  /* all that is; not stored */
+	uint64_t below[QUOTA_KINDS];  /* the usage below the directory; not stored */
 	uint64_t changed; /* log index of the last change of it or below it, or later; not stored */
 	struct bytes contents;
 	RB_HEAD(children, node) children;
@@ -112,7 +112,7 @@ struct node *node_find(const struct tree *t, uint64_t number);
 struct node *node_child(const struct node *directory, struct bytes name);
 /* Takes a number that was never used before, for a node or a session. */
 uint64_t node_take_number(struct tree *t);
-/* Leaves out as many numbers. */
+/* Skips that many numbers. */
 void node_skip_numbers(struct tree *t, uint64_t numbers);
 /* A new node in `parent` (NULL: the root), counted against the quota but not refused by it;
  * `stamp_ns` is both of its times. Copies the name; ACL names and content generation are the
@@ -121,7 +121,7 @@ struct node *node_add(struct tree *t, struct node *parent, struct bytes name, en
                       int64_t stamp_ns);
 /* Puts a node whose number, name and parent are set into the tree; false if the number is taken. */
 bool node_link(struct tree *t, struct node *n);
-/* Takes a childless node out of the table and of its directory; it keeps its lock and openers. */
+/* Removes a childless node from the table and its directory; it keeps its lock and openers. */
 void node_detach(struct tree *t, struct node *n);
 /* Puts it back there. */
 void node_attach(struct tree *t, struct node *n);
@@ -141,8 +141,8 @@ int64_t node_later(int64_t before_ns, int64_t stamp_ns);
 void node_changed(struct tree *t, struct node *n, int64_t stamp_ns);
 /* Takes `contents` (a heap block) over as the next content generation. */
 void node_set_contents(struct tree *t, struct node *n, struct bytes contents, int64_t stamp_ns);
-/* The node is again as its copy `former`, whose texts it takes over, in all that the copy says of
- * it alone: other nodes, openers and the lock are not looked at. */
+/* Restores the node from its copy `former`, whose texts it takes over, in all fields that concern
+ * it alone: other nodes, openers and the lock stay as they are. */
 void node_put_back(struct tree *t, struct node *n, struct node *former);
 /* The attributes of the node, with the subject's rights, as far as these allow; their texts are
  * views. */
@@ -151,15 +151,15 @@ void node_attr(const struct tree *t, const struct node *n, const struct subject 
 
 /* ---- ttl.c ----
  *
- * Files with a time to live: one that nobody writes or touches for so long is deleted. */
+ * Files with a time to live: a file that is not written or touched for that long is deleted. */
 
 struct mortal_files {
 	struct mortal_nodes by_number;
 };
 
-/* The node is found among them from now on, if it has a time to live. */
+/* Adds the node to these files, if it has a time to live. */
 void ttl_link(struct tree *t, struct node *n);
-/* It is no longer. */
+/* Removes it from them. */
 void ttl_unlink(struct tree *t, struct node *n);
 /* Gives the file a time to live, which begins now; 0: none. */
 void ttl_set(struct execution *x, struct node *n, uint32_t seconds);
@@ -171,9 +171,9 @@ bool ttl_is_over(const struct tree *t, const struct op_expire *o);
 /* ---- children.c: removed names ----
  *
  * The names that were removed last, of all directories. A long listing is read in pages, and shows
- * the names that there were at its first page: a name that was created since has a node of a
- * greater number than any had then, and a name that was removed since is kept here. The names are
- * in memory only; how far they reach back is known. */
+ * the names of the time of its first page: a name that was created since has a node of a greater
+ * number than any had then, and a name that was removed since is kept here. The names are in memory
+ * only; it is known how far back they reach. */
 
 /* A name that a directory does not have any more. */
 struct removed {
@@ -186,8 +186,8 @@ struct removed {
 	uint64_t index; /* of the entry that removed it */
 };
 
-/* The removed names of one directory. When that is deleted they stay until their turn comes: they
- * may be many. */
+/* The removed names of one directory. When that is deleted they stay until it is their turn to be
+ * forgotten: they may be many. */
 struct removed_from {
 	RB_HEAD(removed_by_name, removed) names;
 	bool gone; /* the directory is deleted */

@@ -10,7 +10,7 @@ struct asking {
 	const struct message *question;
 	enum message_code code; /* of the answer */
 	int patience_ms;
-	bool one_suffices; /* after a first answer the others have a moment */
+	bool one_suffices; /* after a first answer the other replicas have a moment */
 	bool on_host;      /* the key is that of a replica on this machine */
 	bool datagrams; /* after its answer a replica is sent datagrams, one of which it answers */
 	/* Called with the answer of replicas[i]; true: no further answer is needed. */
@@ -28,8 +28,8 @@ struct asking {
 	int refuser;  /* its index */
 };
 
-/* Asks replicas[only] or, when that is negative, all replicas, and returns when all have answered
- * or have not in time. False after an error message. */
+/* Asks replicas[only] or, when that is negative, all replicas, and returns when all have answered,
+ * or the time has passed. False after an error message. */
 bool asking_run(struct asking *a, const struct noise_pair *key, int only);
 /* Says in `why` that replicas[i] did not answer, and for what reason. */
 void asking_failure(const struct asking *a, int i, char why[256]);

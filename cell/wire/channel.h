@@ -11,7 +11,7 @@
  * A responder keeps nothing but this struct, and sends nothing but its handshake message, until it
  * has opened the initiator's first record: only that proves that the peer is there now, because a
  * first message can be a replay. So the initiator sends an empty record at once. The first message
- * already tells whose it is, in half the work: so the responder's user says when to do the rest.
+ * already identifies its sender, at half the cost: the responder's user says when to do the rest.
  *
  * A preamble of another major version is answered by our preamble, and the connection ends. Minor
  * versions are compatible: each side knows the other's version, and sends only what that has. */

@@ -11,9 +11,9 @@ void event_text(struct buffer *to, const char *cell, const struct client_watched
                 int64_t wall_ns);
 
 /* Appends the line of a change, as `{"event": "created", "path": "/ls/CELL/d/f", "time": "...",
- * "index": 7}`, */
+ * "index": 7}`. */
 void event_text_change(struct buffer *to, const char *cell, const struct past_change *c);
-/* and one that says that the changes of entries up to this index may be missing. */
+/* Appends the line that says that the changes of entries up to this index may be missing. */
 void event_text_compacted(struct buffer *to, const char *cell, uint64_t index);
 
 #endif

@@ -5,8 +5,8 @@
  *   rename PATH PATH | setattr PATH ATTRIBUTE VALUE | acquire PATH exclusive
  *   else
  *
- * Words are separated by blanks; one that begins with a quotation mark ends with the next one.
- * Paths begin at the cell's root. Empty lines, and those that begin with #, are none. */
+ * Words are separated by blanks; a word that begins with a quotation mark ends with the next one.
+ * Paths begin at the cell's root. Empty lines and lines that begin with # are skipped. */
 #ifndef LSFS_FS_MOUNT_TRANSACTION_TEXT_H
 #define LSFS_FS_MOUNT_TRANSACTION_TEXT_H
 
@@ -20,7 +20,7 @@ struct transaction_line {
 	struct bytes sequencer; /* of a condition `held` */
 	struct step step;       /* its guard is the caller's to fill in */
 	struct op op;           /* of STEP_DO */
-	size_t decoded;         /* the length of its contents, of which `op` has none yet, */
+	size_t decoded;         /* the length of its contents, which `op` does not have yet, */
 	size_t decoded_at;      /* and their place in `contents` */
 };
 
@@ -28,12 +28,12 @@ struct transaction_text {
 	struct transaction_line lines[LIMIT_STEPS];
 	uint32_t n;
 	struct buffer contents; /* decoded */
-	unsigned wrong;         /* the number of the first line that is none; 0: all are */
-	const char *why;        /* likewise; a static text */
+	unsigned wrong;         /* the number of the first line that is wrong; 0: none is */
+	const char *why;        /* the reason why it is wrong; a static text */
 };
 
-/* Reads the text, which must outlive what is made of it; free it with transaction_text_free. False:
- * a line is wrong. */
+/* Reads the text, which must outlive *t; free that with transaction_text_free. False: a line is
+ * wrong. */
 bool transaction_text_read(struct transaction_text *t, struct bytes text);
 /* Encodes the steps, as the caller has completed them. */
 struct wire_list transaction_text_steps(struct transaction_text *t, struct buffer *to);
