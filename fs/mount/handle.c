@@ -412,14 +412,50 @@ open_heard(struct mount *m, struct call *c, const struct client_answer *a)
 	ephemeral_open(m, c, open_done);
 }
 
+/* The rights on a file that was deleted here: no name leads to it any more, only the folder of a
+ * process's descriptors, and to its user those that it has open. */
+static unsigned
+deleted_rights(const struct inode *i, struct bytes user)
+{
+	const struct handle *h;
+	unsigned rights = 0;
+
+	TAILQ_FOREACH(h, &i->handles, of_inode)
+		if (inode_lives_on(i) && i->last && !h->dead && bytes_equal(h->user, user))
+			rights |= h->opened.rights;
+	return rights;
+}
+
+static void
+open_deleted(struct mount *m, struct call *c, unsigned rights)
+{
+	struct attr attr = c->inode->attr;
+	int error;
+
+	attr.rights = (uint8_t)rights;
+	error = open_denied(c, &attr);
+	if (error) {
+		call_status(m, c, error);
+		return;
+	}
+	handle_refer(c, handle_new(m, c->inode, c));
+	c->handle->opened.rights = attr.rights;
+	snapshot_opened(m, c->handle, version_ref(c->inode->last));
+	open_done(m, c);
+}
+
 void
 handle_open(struct mount *m, struct call *c)
 {
 	struct op op = {.code = OP_get_attr};
+	unsigned rights;
 
 	call_refer(c, inode_get(m, inode_where(m, c->event.ino)));
+	rights = deleted_rights(c->inode, c->event.user);
 	op.get_attr.node = c->inode->ino;
-	if (open_reads(c->event.flags))
+	if (rights)
+		open_deleted(m, c, rights);
+	else if (open_reads(c->event.flags))
 		snapshot_ask(m, c, c->inode, open_heard);
 	else
 		call_ask(m, c, &op, open_heard);

@@ -119,6 +119,13 @@ case_git() {
 	on_one_and_two git_work
 }
 
+# A long here-document is a file that bash has deleted; /dev/stdin opens it once more.
+case_a_here_document() {
+	local TMPDIR=$d
+	is "$(cat /dev/stdin <<< "$(seq 20000)" | tail -n 1)" 20000
+	is "$(ls -A "$d")" ""
+}
+
 # A test beside this one neither sees nor aborts its mounts.
 case_mounts_of_others() {
 	cat > "$work/other.sh" <<-T
