@@ -356,7 +356,7 @@ run(const struct ctl *ctl, int argc, char **argv)
 }
 
 static const struct ctl_option options[] = {
-    {"replicas", 0, "1|3|5", &given.replicas, take_replicas, .wrong = "not 1, 3, 5 or 7"},
+    {"replicas", 0, "1|3|5|7", &given.replicas, take_replicas, .wrong = "not 1, 3, 5 or 7"},
     {"dir", .value = "DIR", .to = &given.directory},
     {"mount", .value = "MOUNTPOINT", .to = &given.mountpoint},
     {0},
