@@ -35,7 +35,7 @@ choose(struct client *c)
 	return others[rng_below(&c->rng, n)];
 }
 
-/* 0: to none. */
+/* Requests the second connection to this replica; 0: to none. */
 static void
 listen_to(struct client *c, uint8_t replica)
 {

@@ -421,8 +421,8 @@ px_on_accept(struct px *px, uint8_t from, const struct msg_accept *m)
 	                                       .own = px_mark_recorded(px)}});
 }
 
-/* Renews the master's lease and reports this replica's progress. Writes nothing to the disk but for
- * the first grant of an incarnation ("Paxos Made Live", section 5.2). */
+/* Renews the master's lease and reports this replica's progress. Writes to the disk only for the
+ * first grant of an incarnation ("Paxos Made Live", section 5.2). */
 void
 px_on_heartbeat(struct px *px, uint8_t from, const struct msg_heartbeat *m)
 {

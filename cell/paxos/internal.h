@@ -161,7 +161,7 @@ struct px_repair {
 
 /* witness.c: marks of this replica that others keep, and those of others that it keeps. */
 struct px_witness {
-	/* Of this start, or of the earlier one as which it goes on, which was not welcomed. */
+	/* Those of this start, or of an earlier start that was not welcomed and is continued. */
 	uint64_t incarnation, start;
 	bool unrecorded; /* the own mark, with the incarnation and this number */
 	bool mute, lost, expelled;

@@ -289,8 +289,8 @@ another_holder(const struct px *px, uint8_t id, uint64_t slot)
 	return other;
 }
 
-/* The time of this replica is over. The next one is twice as long, for a large value may be in
- * flight. */
+/* The time of this replica has passed. Its next time is twice as long, because a large value may be
+ * in flight. */
 static void
 give_up_waiting(struct px *px, uint8_t id)
 {

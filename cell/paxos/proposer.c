@@ -154,8 +154,8 @@ px_begin_candidacy(struct px *px)
 	px_count_votes(px);
 }
 
-/* A majority would promise it a ballot; of the list in force alone: an election may need the votes
- * of others besides. A vote that was long under way tells nothing of the lease that is valid now.
+/* True if a majority of the list in force would promise it a ballot; the election itself may also
+ * need other votes. A vote that was long under way says nothing about the lease that is valid now.
  */
 static bool
 is_consented(const struct px *px)

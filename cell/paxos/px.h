@@ -244,8 +244,8 @@ enum voting_condition px_condition(const struct px *px);
  * that are trimmed there; 0: none. */
 uint8_t px_behind(const struct px *px);
 /* The signing keys on this replica's disk: the index of the entry that put them in force, and one;
- * 0: it lacks one. The master is told them. `any` false: it has none, and stands for no election.
- */
+ * 0: it lacks one. They are reported to the master. `any` false: it has none, and does not become a
+ * candidate. */
 void px_set_keys(struct px *px, uint64_t keys, bool any);
 /* A master's record of another member's progress. */
 struct px_progress {

@@ -17,8 +17,7 @@ struct replica_config {
 	const struct member *members;
 	int members_n;            /* LIMIT_REPLICAS at most */
 	uint64_t members_version; /* log index of the change that made this list; 0: none */
-	/* Of the administrator of a new cell, and of one that was restored; empty: in one process.
-	 */
+	/* The key of the administrator of a new or restored cell; empty: a cell in one process. */
 	struct bytes admin_key;
 	bool closed;              /* a new cell's root is its administrators' alone */
 	struct settings settings; /* of a new cell, and until the first epoch; 0: the default */

@@ -22,7 +22,7 @@ enum { SHORT, BULK, LINES };
 struct line {
 	uint64_t out, in; /* the connections made by us, and by the other replica; 0: none */
 	bool up;          /* `out` is open */
-	mono_t up_since, down_since; /* the one that counts is told by `up` */
+	mono_t up_since, down_since; /* `up` says which of them counts */
 	mono_t retry; /* of the next attempt; MONO_NEVER: there is an `out`, or the replica was
 	               * removed */
 	struct backoff pause;

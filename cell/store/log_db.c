@@ -267,8 +267,8 @@ create(struct sqlite_db *db, const char *directory, const struct sqlite_kind *as
 	return ok;
 }
 
-/* Of the rows about leases only the longest lease and the record of the last incarnation are
- * kept: the wait after a restart depends on nothing else. */
+/* Keeps only two rows about leases, the longest lease and the record of the last incarnation: the
+ * wait after a restart depends on nothing else. */
 static bool
 write_incarnation(struct log_db *log, uint64_t number, char *why, size_t why_size)
 {

@@ -146,7 +146,7 @@ int log_db_write_recovered(struct log_db *log, const struct px_recovered *r);
 
 /* The checksum of a row: over n numbers, in the order of its columns. */
 uint64_t log_db_sum(const uint64_t *numbers, size_t n);
-/* That of the row of `replica`. */
+/* The checksum of the row of `replica`. */
 uint64_t log_db_owner_sum(const char *cell, uint8_t replica);
 
 enum { LOG_DB_SUM_MAX = 8 }; /* most numbers under one checksum */

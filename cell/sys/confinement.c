@@ -174,8 +174,8 @@ static const uint32_t refused_to_mounts[] = {
     SYS_clock_settime, SYS_syslog, SYS_quotactl, SYS_fanotify_init,
 };
 
-/* How files are changed by name. A mount over the network changes none, but for its run record,
- * which it has open and removes at the end. */
+/* The calls that change files by name. A mount over the network needs none of them: its run record
+ * is open, and is removed at the end. */
 static const uint32_t writing_calls[] = {
     SYS_openat2, SYS_mkdirat, SYS_mknodat, SYS_symlinkat, SYS_linkat, SYS_renameat,
     SYS_renameat2, SYS_fchmodat, SYS_fchownat, SYS_truncate, SYS_setxattr,

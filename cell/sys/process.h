@@ -43,7 +43,7 @@ bool proc_file_descriptor(pid_t pid, const char *number, struct proc_descriptor 
 /* The set of signals after `key`, such as "\nSigCgt:", in the text of /proc/PID/status; the line
  * break makes sure that it is no part of the program's name. */
 uint64_t proc_status_signals(const char *status, const char *key);
-/* Those that the thread has been sent, or its process, and that it has not taken yet. */
+/* The signals that were sent to the thread, or to its process, and are pending. */
 uint64_t proc_status_pending(const char *status);
 
 /* The name of this host as sessions show it: what a host's name may not have in a cell is replaced

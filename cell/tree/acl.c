@@ -314,8 +314,8 @@ names_file(const struct node *n, const struct node *file)
 	return false;
 }
 
-/* Without /acl or administrators no principal could be given any right again; without the file of a
- * name that the root or /acl has, hardly anybody could do anything. */
+/* Without /acl or administrators no principal could be given any right again; without an ACL
+ * file that the root or /acl names, almost no command would be permitted. */
 bool
 acl_is_needed(const struct tree *t, const struct node *n)
 {
@@ -371,8 +371,8 @@ acl_has_administrator(const struct tree *t, const struct principal *without)
 
 /* ---- acl purge ----
  *
- * A name is taken out of the ACL files: a principal that gets it later is somebody else, and has no
- * right by them. A command changes a few files, so that it stays small. */
+ * A name is removed from the ACL files, so that another principal that gets it later has no right
+ * by them. A command changes only a few files, so that it stays small. */
 
 enum { PURGED_MOST = 64 };
 
@@ -403,7 +403,7 @@ acl_purge_changes(const struct tree *t, struct bytes principal, struct footprint
 	footprint_add_rights(f, t);
 }
 
-/* Comments stay, but for those in the lines that go. */
+/* Comments stay, except those in removed lines. */
 static struct bytes
 without(struct bytes text, struct bytes principal)
 {

@@ -267,8 +267,8 @@ child_of(const char *line)
 	return strstr(line, "\", \"child\": \"");
 }
 
-/* The path that the line is about; NULL: none, or one that is watched without the tree below it, of
- * which somebody else on the mount wants to know. */
+/* The path that the line is about; NULL: none, or a path below one that is watched without its
+ * tree: another process on the mount watches that. */
 static struct target *
 target_of(struct watch *w, const struct stream *s, const char *line)
 {
