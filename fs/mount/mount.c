@@ -110,21 +110,6 @@ is_being_written(struct mount *m, const struct mount_event *e)
 	return edited;
 }
 
-/* True if the call asks for a lock's sequencer, fence or slot, and several owners here hold it. */
-static bool
-is_of_one_holder(struct mount *m, const struct mount_event *e)
-{
-	const struct inode *i = inode_find(m, inode_where(m, e->ino));
-	const struct mount_lock *l;
-	int held = 0;
-
-	if (i == NULL || !xattr_is_of_holder(e->name))
-		return false;
-	TAILQ_FOREACH(l, &i->locks, of_inode)
-		held += l->mode != LOCK_NONE;
-	return held > 1;
-}
-
 static unsigned
 handle_wants(struct mount *m, const struct mount_event *e)
 {
@@ -158,8 +143,8 @@ mount_wants(const struct mount *m, const struct mount_event *event)
 		return event->lock_mode != LOCK_NONE ? WANTS_PROCESS : 0;
 	case MOUNT_GETATTR:
 		return is_being_written(own, event) ? WANTS_PROCESS : 0;
-	case MOUNT_GETXATTR:
-		return is_of_one_holder(own, event) ? WANTS_PROCESS : 0;
+	case MOUNT_GETXATTR: /* the cell may know of more holders than the mount */
+		return xattr_is_of_holder(event->name) ? WANTS_PROCESS : 0;
 	case MOUNT_WRITE:
 	case MOUNT_FLUSH:
 		return handle_wants(own, event);
