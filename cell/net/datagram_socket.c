@@ -126,7 +126,7 @@ datagram_socket_open(struct stream *s)
 {
 	struct transport *n = s->transport;
 
-	if (s->channel.role != CHANNEL_CLIENT || n->config.callbacks.datagram == NULL)
+	if (channel_role_is_replica(s->channel.role) || n->config.callbacks.datagram == NULL)
 		return;
 	s->datagrams = datagrams_of(&s->channel.noise);
 	if (RB_INSERT(datagram_tree, &n->by_datagram, s) != NULL)

@@ -50,6 +50,7 @@ case_a_healthy_cell() {
 	wait_until "all is well" tells 2 "good: dc1 works"
 	get 3 / > "$work/page"
 	grep -q "<td><bdi>$(hostname)</bdi>" "$work/page"
+	is "$(grep -c UDP "$work/page")" 0
 	is "$(grep -o 'class="n good">up' "$work/page" | wc -l)" 6
 	echo x > "$d/file"
 	[ "$(metric "$(master)" lscell_commit_seconds_count)" -gt 0 ]
