@@ -394,9 +394,15 @@ static int
 run_rotate(const struct ctl *ctl, int argc, char **argv)
 {
 	const struct msg_operate what = {.what = OPERATION_ROTATE_KEY};
-	const int code = cell_admin_run(ctl, &what);
+	int code = cell_admin_run(ctl, &what);
 
-	return code == CTL_OK ? run_refresh(ctl, argc, argv) : code;
+	if (code != CTL_OK)
+		return code;
+	code = run_refresh(ctl, argc, argv);
+	if (code != CTL_OK)
+		log_error("the cell has a new signing key all the same: bring its file up to date "
+		          "(lsctl cell refresh)");
+	return code;
 }
 
 static const struct ctl_option options[] = {

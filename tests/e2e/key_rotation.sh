@@ -153,6 +153,19 @@ case_the_newest_key_is_lost() {
 	for i in 1 2 3 4; do wait_until "replica $i names both keys" has_conf_of $i; done
 }
 
+# The key is new all the same: who repeats the command would take the former one from all others.
+case_a_cell_file_that_cannot_be_written() {
+	local before=$("$LSCTL" key show "$cell/1/signing.key")
+	mkdir "$work/fixed"
+	cp "$conf" "$work/fixed"
+	mount --bind "$work/fixed" "$work/fixed"
+	mount -o remount,ro,bind "$work/fixed"
+	refused "the cell has a new signing key" \
+		"$LSCTL" --cell "$work/fixed/dc1.conf" --key "$cell/admin.key" cell rotate-key
+	wait_until "it is new" eval '[ "$("$LSCTL" key show "$cell/1/signing.key")" != "$before" ]'
+	umount "$work/fixed"
+}
+
 # A restored cell has a key of its own, and accepts nothing that the old one has signed.
 case_a_backup_has_no_key() {
 	local key
