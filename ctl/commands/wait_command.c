@@ -20,8 +20,8 @@ enum { LOOK_AGAIN_MS = 1000 };
 static struct {
 	const char *contents;
 	bool absent, free;
-	double seconds; /* at most; 0: without an end */
-} wanted;
+	double seconds; /* at most; below 0: without an end */
+} wanted = {.seconds = -1};
 
 /* The newline at the end of a line is not counted. */
 static int
@@ -81,7 +81,7 @@ static int
 run(const struct ctl *ctl, int argc, char **argv)
 {
 	const span_t most = {(int64_t)(wanted.seconds * 1e9)};
-	const mono_t end = wanted.seconds > 0 ? mono_add(clock_now(), most) : MONO_NEVER;
+	const mono_t end = wanted.seconds >= 0 ? mono_add(clock_now(), most) : MONO_NEVER;
 	static struct mountinfo info;
 	char canonical[PATH_MAX];
 	int events = -1, rc = -1;

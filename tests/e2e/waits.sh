@@ -105,6 +105,8 @@ case_at_once() {
 case_refusals() {
 	touch "$d/f"
 	exits 1 "$LSCTL" wait --wait 0.5 "$(elsewhere)/f" --absent
+	exits 1 limit 10 "$LSCTL" wait --wait 0 "$(elsewhere)/f" --absent
+	exits 0 limit 10 "$LSCTL" wait --wait 0 "$(elsewhere)/f"
 	exits 2 "$LSCTL" wait "$(elsewhere)/f" --absent --free
 	one_line 1 "not in a mounted cell" "$LSCTL" wait "$work" --absent
 	one_line 1 "not in a mounted cell" "$LSCTL" wait "$work/nothing"
