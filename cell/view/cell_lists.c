@@ -40,31 +40,12 @@ on_sessions(void *user, const struct message *m)
 
 /* ---- locks ---- */
 
-/* JSON is UTF-8, and paths are bytes: in one that is not UTF-8 they are shown as \xNN. */
-static json_t *
-path_json(struct bytes path)
-{
-	json_t *json = json_stringn((const char *)path.data, path.len);
-	struct buffer text = BUFFER(4 * LIMIT_PATH);
-
-	for (size_t i = 0; json == NULL && i < path.len; i++) {
-		if (path.data[i] < 0x80)
-			buffer_put_u8(&text, path.data[i]);
-		else
-			buffer_printf(&text, "\\x%02x", path.data[i]);
-	}
-	if (json == NULL)
-		json = json_stringn((const char *)text.data, text.len);
-	buffer_free(&text);
-	return json;
-}
-
 json_t *
 lock_json(json_t *locks, struct bytes path)
 {
 	json_t *lock = json_object();
 
-	json_object_set_new(lock, "path", path_json(path));
+	json_object_set_new(lock, "path", json_path(path));
 	json_object_set_new(lock, "lock", json_null());
 	json_object_set_new(lock, "holders", json_array());
 	json_object_set_new(lock, "waiters", json_array());

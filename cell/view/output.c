@@ -101,6 +101,24 @@ json_text(const void *text, size_t n)
 	return json != NULL ? json : json_null();
 }
 
+json_t *
+json_path(struct bytes path)
+{
+	json_t *json = json_stringn((const char *)path.data, path.len);
+	struct buffer text = BUFFER(4 * PATH_MAX);
+
+	for (size_t i = 0; json == NULL && i < path.len; i++) {
+		if (path.data[i] < 0x80)
+			buffer_put_u8(&text, path.data[i]);
+		else
+			buffer_printf(&text, "\\x%02x", path.data[i]);
+	}
+	if (json == NULL)
+		json = json_stringn((const char *)text.data, text.len);
+	buffer_free(&text);
+	return json;
+}
+
 /* ---- tables ---- */
 
 static void

@@ -5,6 +5,7 @@
 #include <jansson.h>
 #include <stdint.h>
 #include <stdio.h>
+#include "cell/base/bytes.h"
 
 /* ---- lines, whatever the names in them are ---- */
 
@@ -30,6 +31,8 @@ json_int_t json_number_of(const json_t *object, const char *key);
 json_t *json_number(uint64_t n);
 /* A text as JSON; null when it is not UTF-8. */
 json_t *json_text(const void *text, size_t n);
+/* The same of a path, whose bytes are shown as \xNN where it is not UTF-8. */
+json_t *json_path(struct bytes path);
 
 /* ---- the same for people ---- */
 

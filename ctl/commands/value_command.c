@@ -109,7 +109,7 @@ print_version(int fd, const char *path, struct bytes contents, const char *gener
 	json_t *all = json_object();
 	int error = 0;
 
-	json_object_set_new(all, "path", json_string(path));
+	json_object_set_new(all, "path", json_path(bytes_of(path)));
 	add_contents(all, contents);
 	json_object_set_new(all, "content_generation", json_integer(strtoll(generation, NULL, 10)));
 	json_object_set_new(all, "instance", number(fd, "instance", &error));

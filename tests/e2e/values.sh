@@ -29,6 +29,11 @@ assert base64.b64decode(v["contents_base64"]) == open(sys.argv[1], "rb").read()'
 	is "$(ls -A "$d")" f
 }
 
+case_a_name_that_is_not_utf8() {
+	echo x > "$d/$(printf 'n\xff')"
+	is "$("$LSCTL" --json get "$d/$(printf 'n\xff')" | field path)" "$d/n\xff"
+}
+
 case_if_generation() {
 	echo a > "$d/f"
 	local before
