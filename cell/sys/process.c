@@ -26,12 +26,14 @@ process_host(char name[LIMIT_HOST + 1])
 			*c = '-';
 }
 
-/* open() returns the lowest free number, which the loop has reached. */
+/* open() returns the lowest free number, which the loop has reached. An input that was closed
+ * cannot be read: it is not an empty one, which would become the contents of a file. */
 void
 process_open_standard(void)
 {
 	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
-		if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) != fd)
+		if (fcntl(fd, F_GETFD) < 0 &&
+		    open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDWR) != fd)
 			abort(); /* there is no stderr to report it on */
 }
 

@@ -53,6 +53,8 @@ expand(const struct buffer *given, struct buffer *to)
 	struct bytes text = buffer_view(given);
 
 	to->failed = given->failed;
+	if (text.len == 0)
+		buffer_put_u8(to, '\n'); /* without a write there is no answer */
 	while (text.len > 0 && !to->failed) {
 		const uint8_t *end = memchr(text.data, '\n', text.len), *at = NULL;
 		const size_t len = end == NULL ? text.len : (size_t)(end - text.data);

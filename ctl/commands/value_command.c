@@ -207,7 +207,8 @@ static int
 run_put(const struct ctl *ctl, int argc, char **argv)
 {
 	struct buffer contents = BUFFER(LIMIT_CONTENTS);
-	char *path = argv[0], *copy, part[4096];
+	const char *path = argv[0];
+	char *copy, part[4096];
 	int error;
 	size_t n;
 
@@ -218,10 +219,12 @@ run_put(const struct ctl *ctl, int argc, char **argv)
 	error = copy == NULL ? ENOMEM : 0;
 	while ((n = fread(part, 1, sizeof part, stdin)) > 0 && !contents.failed)
 		buffer_put(&contents, part, n);
-	if (contents.failed)
+	if (ferror(stdin)) {
+		error = errno;
+		path = "standard input";
+	} else if (contents.failed) {
 		error = EFBIG;
-	else if (ferror(stdin))
-		error = EIO;
+	}
 	/* Nothing is written beside the cell when it is not mounted. */
 	if (error == 0 && getxattr(dirname(copy), "user.ls.instance", part, sizeof part) < 0)
 		error = errno;

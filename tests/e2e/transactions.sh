@@ -88,6 +88,13 @@ case_wrong_lines() {
 	[ ! -e "$m/x" ]
 }
 
+case_of_nothing() {
+	[[ $(txn < /dev/null) == "done "* ]]
+	[[ $(txn <<< "# a comment") == "done "* ]]
+	one_line 1 "standard input: Bad file descriptor" \
+		bash -c '"$0" --cell dc1 txn <&-' "$LSCTL"
+}
+
 # Through one descriptor, with nothing but a shell.
 case_a_descriptor() {
 	local p=/${d##*/}

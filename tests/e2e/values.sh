@@ -131,6 +131,9 @@ case_refused() {
 	echo kept > "$d/f"
 	head -c 262145 /dev/zero > "$work/large"
 	one_line 1 "f: File too large" "$LSCTL" put "$d/f" < "$work/large"
+	one_line 1 "standard input: Is a directory" "$LSCTL" put "$d/f" < "$work"
+	one_line 1 "standard input: Bad file descriptor" \
+		bash -c '"$0" put "$1" <&-' "$LSCTL" "$d/f"
 	is "$(cat "$d/f")" kept
 	one_line 1 "none: No such file" "$LSCTL" get "$d/none"
 	one_line 1 "Is a directory" "$LSCTL" get "$d"
