@@ -249,15 +249,19 @@ log_db_recovered_free(struct px_recovered *recovered)
 
 /* ---- starting ---- */
 
+/* The log of a restored cell begins after what its state holds. */
 static bool
 create(struct sqlite_db *db, const char *directory, const struct sqlite_kind *as, const char *cell,
-       uint8_t replica, uint64_t incarnation, char *why, size_t why_size)
+       uint8_t replica, const struct px_recovered *r, char *why, size_t why_size)
 {
 	char *sql =
 	    sqlite3_mprintf("%s; INSERT INTO replica VALUES (0, %Q, %d, %lld);"
-	                    "INSERT INTO incarnation VALUES (0, %lld, %lld)",
+	                    "INSERT INTO incarnation VALUES (0, %lld, %lld);"
+	                    "INSERT INTO trimmed SELECT 0, %lld, %lld WHERE %lld > 0",
 	                    schema, cell, replica, (long long)log_db_owner_sum(cell, replica),
-	                    (long long)incarnation, (long long)LOG_DB_SUM_OF(incarnation));
+	                    (long long)r->incarnation, (long long)LOG_DB_SUM_OF(r->incarnation),
+	                    (long long)r->trimmed, (long long)LOG_DB_SUM_OF(r->trimmed),
+	                    (long long)r->trimmed);
 	bool ok;
 
 	must(sql != NULL);
@@ -314,8 +318,7 @@ write_fresh(const char *directory, const char *cell, uint8_t replica, const stru
 		snprintf(why, why_size, "%s/" LOG_DB_FRESH ": %s", directory, strerror(-rc));
 		return false;
 	}
-	if (create(&fresh.db, directory, &fresh_kind, cell, replica, r->incarnation, why,
-	           why_size) &&
+	if (create(&fresh.db, directory, &fresh_kind, cell, replica, r, why, why_size) &&
 	    sqlite_ready(&fresh.db, why, why_size) && log_db_write_prepare(&fresh, why, why_size)) {
 		rc = sqlite_begin(&fresh.db);
 		if (rc == SQLITE_OK)
@@ -358,8 +361,7 @@ begin(struct log_db *log, const char *directory, const char *cell, uint8_t repli
 	if (log->found.corruption.n > (log->watermark_lost ? 1 : 0))
 		return replace(log, directory, cell, replica, r, why, why_size);
 	if (log->db.handle == NULL)
-		return create(&log->db, directory, &kind, cell, replica, r->incarnation, why,
-		              why_size);
+		return create(&log->db, directory, &kind, cell, replica, r, why, why_size);
 	return write_incarnation(log, r->incarnation, why, why_size);
 }
 

@@ -374,4 +374,15 @@ case_the_only_replica_that_is_left() {
 	old_clients_stay_outside
 }
 
+# The log of the new cell begins far from 1, and is no damaged one for that.
+case_started_again() {
+	restore "$work/new/1" --dir "$work/again" > "$work/out"
+	for i in 1 2 3; do
+		mount_other --standalone "$work/again"
+		echo "text $i" > "$m2/text"
+		umount_other
+	done
+	is "$(echo "$work/again"/*.damaged*)" "$work/again/*.damaged*"
+}
+
 run_cases
