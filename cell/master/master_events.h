@@ -37,7 +37,7 @@ struct watcher {
 	struct bytes user; /* for which it watches; owned */
 	bool silent;       /* events were left out: its right to read was taken */
 	uint64_t after;    /* the session's last event before it began */
-	uint64_t since;    /* it is told the changes of entries above this index */
+	uint64_t since;    /* it gets events of the changes above this index of the log */
 	bool shown;        /* in the message that shows all of them */
 };
 
@@ -58,8 +58,8 @@ KEYED_PROTOTYPE(session_watchers, watcher, of_session)
 void m_watch_receive(struct master *m, struct m_connection *c, const struct msg_watch *msg);
 /* Those that watch the node; NULL if none does. */
 struct watched_node *m_watch_find(const struct master *m, uint64_t node);
-/* The watchers of the node to whom the change is made known, one after the other: the first one, or
- * that after `before`. A session that is behind comes to a new change later. */
+/* The next watcher of the node that gets an event of the change, after `before`; NULL as `before`:
+ * the first one. A session that is behind gets the event later, from the history. */
 struct watcher *m_watch_next(const struct master *m, uint64_t node, const struct watcher *before);
 /* True if the watcher's subject may read the node, or could when that was deleted. */
 bool m_watch_may_read(const struct master *m, const struct watcher *w, uint64_t node);
@@ -120,36 +120,35 @@ void m_event_forget(struct master *m, struct m_session *s);
 
 /* ---- missed_events.c ----
  *
- * After a fail-over the events that a session has missed are made again, of the history of changes:
- * the same ones, in the same order. Until it has them, it is told nothing of what changes now: that
- * is in the history, too, and comes in its turn. */
+ * A new master makes the events that a session has missed once more, from the history of changes:
+ * the same events in the same order. Until the session has them it is sent no event of a new
+ * change, which is in the history, too, and comes in its turn. */
 
 struct session_missed {
-	bool behind;                  /* it is told the history, */
-	uint64_t upto;                /* up to this index so far */
+	bool behind;                  /* the session gets its events from the history, */
+	uint64_t upto;                /* and has those up to this index of the log */
 	TAILQ_ENTRY(m_session) entry; /* while `waits` */
-	bool waits;                   /* it can be told more now */
+	bool waits;                   /* it has room for more events */
 };
 
 struct missed_events {
 	struct event_sessions waiting;
-	/* The change that is made known to one session; NULL: changes are new, and are made known
-	 * to all that are not behind. */
+	/* The session for which events of a former change are made; NULL: the change is new, and
+	 * all sessions that are not behind get its events. */
 	struct m_session *to;
-	uint64_t index;
-	int64_t time_ns;
+	uint64_t index;  /* of the former change */
+	int64_t time_ns; /* likewise */
 };
 
-/* Initializes the part of a new master. */
 void m_missed_init(struct master *m);
-/* The session, whose watches are shown to this master for the first time, has received the events
- * of all changes up to the index. */
+/* The session has shown its watches to this master for the first time, and has the events of all
+ * changes up to the index. */
 void m_missed_begin(struct master *m, struct m_session *s, uint64_t upto);
-/* The session may be told more, if it is behind: it is connected, or has acknowledged events. */
+/* The session has connected or acknowledged events: if it is behind, it waits for further ones. */
 void m_missed_wait(struct master *m, struct m_session *s);
-/* It may not. */
+/* The session's connection or record is gone. */
 void m_missed_wait_no_more(struct master *m, struct m_session *s);
-/* Makes events that were missed, as many as the step has time for. */
+/* Makes missed events, as many as the step has time for. */
 void m_missed_run(struct master *m);
 
 #endif
