@@ -320,7 +320,7 @@ look_for_mounts(json_t *findings, const struct ctl *ctl, const char *path)
 	if (path ? mountinfo_canonical(path, canonical) < 0 : ctl->cell != NULL)
 		return;
 	cells = json_object();
-	n = doctor_mounts(findings, path ? canonical : NULL, cells);
+	n = doctor_mounts(findings, path ? canonical : NULL, NULL, cells);
 	if (path || n == 0)
 		n += doctor_fstab(findings, path ? canonical : NULL, NULL);
 	if (path && n == 0 && access(path, F_OK) == 0)

@@ -217,7 +217,7 @@ look_in_state_directory(json_t *findings)
 
 struct visit {
 	json_t *findings, *cells, *mounts;
-	const char *path;
+	const char *path, *file; /* a place, a cell file; NULL: any */
 	int n;
 };
 
@@ -332,13 +332,27 @@ ask_mount(const struct visit *v, const struct mountinfo *info)
 	be_patient(0);
 }
 
+static bool
+has_cell_file(const struct mountinfo *info, const char *wanted)
+{
+	static struct run_record record;
+	char file[PATH_MAX];
+	bool alive;
+
+	if (!run_dir_read(info->path, &record, &alive))
+		return false;
+	cell_file_of_mount(&record, file);
+	return strcmp(file, wanted) == 0;
+}
+
 static void
 look_at_mount(void *user, const struct mountinfo *info)
 {
 	struct visit *v = user;
 	struct lock_visit locks = {v->findings, info, NULL};
 
-	if (!is_topmost(info) || !is_in_question(v, info))
+	if (!is_topmost(info) || !is_in_question(v, info) ||
+	    (v->file != NULL && !has_cell_file(info, v->file)))
 		return;
 	v->n++;
 	ask_mount(v, info);
@@ -347,9 +361,9 @@ look_at_mount(void *user, const struct mountinfo *info)
 }
 
 int
-doctor_mounts(json_t *findings, const char *path, json_t *cells)
+doctor_mounts(json_t *findings, const char *path, const char *file, json_t *cells)
 {
-	struct visit v = {findings, cells, json_object(), path, 0};
+	struct visit v = {findings, cells, json_object(), path, file, 0};
 
 	mountinfo_each(MOUNTINFO_TYPE, look_at_mount, &v);
 	json_decref(v.mounts);
@@ -493,7 +507,7 @@ look_at_mounts(json_t *findings, const char *path, json_t *cells)
 		log_error("%s: %s", path, strerror(-rc));
 		return false;
 	}
-	n = doctor_mounts(findings, place, cells);
+	n = doctor_mounts(findings, place, NULL, cells);
 	n += doctor_fstab(findings, place, NULL);
 	if (n == 0 && path)
 		log_error("%s: in no mount of lsfs", path);
@@ -536,6 +550,7 @@ look(json_t *findings, const struct ctl *ctl, const char *path)
 		ok = look_at_mounts(findings, path, cells);
 	} else if ((ok = cell_find(ctl, file, &cell_file))) {
 		json_object_set_new(cells, file, json_string(""));
+		doctor_mounts(findings, NULL, file, cells);
 		doctor_fstab(findings, NULL, file);
 	}
 	doctor_keys(findings, ctl);

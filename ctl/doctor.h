@@ -8,11 +8,12 @@
 #include "cell/wire/noise.h"
 #include "ctl/ctl.h"
 
-/* Looks at the mounts of this machine, or at the one that contains `path` (canonical; NULL: all):
+/* Looks at the mounts of this machine, or at the one that contains `path` (canonical; NULL: all),
+ * or at those of the cell file `file` (NULL: of all cells):
  * dead ones, those without a lease, second ones of a cell, directories that are locked for this
  * machine only, ACL names without a file. Adds the cell file of each to the object `cells`, with
  * the path of the key that the mount uses. Returns the number of mounts. */
-int doctor_mounts(json_t *findings, const char *path, json_t *cells);
+int doctor_mounts(json_t *findings, const char *path, const char *file, json_t *cells);
 /* Looks at the mounts that /etc/fstab has, at boot, of all cells or of that with the cell file
  * `file` (canonical; NULL: all), at all places or at the one that contains `path`: those that are
  * missing, and what is locked in their place. Returns the number of such entries. */

@@ -140,6 +140,8 @@ case_a_stopped_and_a_dead_mount() {
 	exits 1 doctor "$m/sub" > "$work/out"
 	is "$(head -n 1 "$work/out")" \
 		"lsctl: $m: $dead: mount it again, or remove it with umount"
+	exits 1 doctor --cell "$cell/dc1.conf" > "$work/out"
+	grep -q "^lsctl: $m: $dead: " "$work/out"
 	is "$(exits 2 "$LSCTL" status --check "$m" 2> "$work/out")" "down: $m: $dead"
 	umount "$m"
 	up_of_three
