@@ -123,10 +123,11 @@ on_given_up(struct fetching *g, const struct state_fetch_update *u)
 		want_next(g);
 }
 
-/* Returns the reason of a failure, or NULL. */
+/* Returns the reason of a failure, or NULL. The disk is not that of the replica. */
 static const char *
 write_fetched(struct fetching *g, const struct state_fetch_update *u)
 {
+	static char why[128];
 	int rc = 0;
 
 	if (u->begin && g->written)
@@ -135,7 +136,10 @@ write_fetched(struct fetching *g, const struct state_fetch_update *u)
 		rc = file_write_at(g->f->fd, u->data, (off_t)u->offset);
 		g->written = true;
 	}
-	return rc < 0 ? strerror(-rc) : NULL;
+	if (rc == 0)
+		return NULL;
+	snprintf(why, sizeof why, "the copy cannot be written here: %s", strerror(-rc));
+	return why;
 }
 
 static void

@@ -127,7 +127,8 @@ case_refusals() {
 	one_line 1 "$work/no/b: No such file" "$LSCTL" backup --cell "$cell/dc1.conf" "$work/no/b"
 	mkdir "$work/small"
 	mount -t tmpfs -o size=16k small "$work/small"
-	one_line 1 "No space left" "$LSCTL" backup --cell "$cell/dc1.conf" "$work/small/b"
+	one_line 1 "cannot be written here: No space left" \
+		"$LSCTL" backup --cell "$cell/dc1.conf" "$work/small/b"
 	is "$(ls -A "$work/small")" ""
 	umount "$work/small"
 }
