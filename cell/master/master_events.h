@@ -140,6 +140,7 @@ struct missed_events {
 	int64_t time_ns; /* likewise */
 };
 
+/* No session is behind: none has connected yet. */
 void m_missed_init(struct master *m);
 /* The session has shown its watches to this master for the first time, and has the events of all
  * changes up to the index. */
