@@ -75,7 +75,7 @@ assert b["size"] == os.stat(b["file"]).st_size and b["log_index"] > 1 and b["epo
 assert b["replicas"][0]["id"] == 1, b' "$work/shown" "$2" "$3" "$4"
 	limit 30 "$LSCTL" backup show "$1" > "$work/shown"
 	grep -qE '^written +.*Z, [0-9]+ (seconds|minutes) ago$' "$work/shown"
-	! compgen -G "$work/*.show-*"
+	not compgen -G "$work/*.show-*"
 }
 
 case_of_a_cell_in_one_process() {
@@ -181,7 +181,7 @@ open(sys.argv[2], "wb").write(b)' "$work/b" "$work/flipped"
 	TMPDIR=$work limit 30 "$LSCTL" backup show "$work/sealed/b" > "$work/shown"
 	grep -q '^cell  *dc1$' "$work/shown"
 	umount "$work/sealed"
-	! compgen -G "$work/lsctl.show-*"
+	not compgen -G "$work/lsctl.show-*"
 }
 
 case_restored() {

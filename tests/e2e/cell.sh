@@ -192,7 +192,7 @@ case_without_a_majority_calls_wait() {
 	bash -c "echo late > '$m/late'" &
 	local writer=$!
 	wait_until "the session is in jeopardy" grep -q jeopardy "$m/.cell/status"
-	! timeout -s INT 2 cat "$m/kept" || return 1
+	not timeout -s INT 2 cat "$m/kept" || return 1
 	exits 1 limit 20 "$LSCTL" status --cell "$cell/dc1.conf" --key "$cell/admin.key"
 	for i in $others; do kill -CONT "$(replica "$i")"; done
 	wait $writer
@@ -240,7 +240,7 @@ case_listings_cost_no_mastership() {
 case_status_and_down() {
 	limit 20 "$LSCTL" status --cell "$cell/dc1.conf" --key "$cell/admin.key" | grep -q master
 	down
-	! mountpoint -q "$m"
+	not mountpoint -q "$m"
 	local i
 	for i in 1 2 3; do has_ended $i; done
 	up_of_three

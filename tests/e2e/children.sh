@@ -176,7 +176,7 @@ case_looks_into_proc() {
 	[ "$opened" -le 600 ]
 	looked_at redirects > "$work/files"
 	grep -q '^/proc/N/fdinfo/N$' "$work/files"
-	! grep -vE '^/proc/N/(status|fdinfo|fdinfo/N|mountinfo)$' "$work/files"
+	not grep -vE '^/proc/N/(status|fdinfo|fdinfo/N|mountinfo)$' "$work/files"
 }
 
 # times TEXT: a hundred times, with a file and its descriptor.

@@ -73,7 +73,7 @@ case_a_waiter_whose_mount_dies() {
 	kill_second
 	exec 9>&-
 	wait $next
-	! wait $first
+	not wait $first
 	[ ! -e "$work/wrong" ]
 	limit 5 flock -n "$d/f" true
 	mount_again

@@ -21,7 +21,7 @@ case_killed_fifty_times_under_load() {
 	start
 	limit 30 "$TOOLS/stress" verify "$m/load" "$work/acknowledged"
 	stop
-	! mountpoint -q "$m"
+	not mountpoint -q "$m"
 }
 
 grown() { [ "$(stat -c %s "$1" 2> /dev/null || echo 0)" -gt "$2" ]; }
@@ -50,7 +50,7 @@ foreground() {
 	echo x > "$m/f"
 	"$@"
 	exits 0 wait $daemon
-	! mountpoint -q "$m"
+	not mountpoint -q "$m"
 }
 
 # Every call with its answer, and no contents.
@@ -64,7 +64,7 @@ case_debug() {
 	grep -q 'lookup f in inode 1,' "$work/err"
 	grep -q 'asks: set_contents of node' "$work/err"
 	grep -q 'the session is closed' "$work/err"
-	! grep -q secret "$work/err"
+	not grep -q secret "$work/err"
 }
 
 case_end_by_umount() { foreground umount "$m"; }
@@ -82,7 +82,7 @@ case_end_below_another_mount() {
 	is "$(findmnt -n -o SOURCE "$m" | tail -n 1)" other
 	umount "$m"
 	umount "$m"
-	! mountpoint -q "$m"
+	not mountpoint -q "$m"
 }
 
 case_end_by_signal() {

@@ -12,7 +12,7 @@ case_up_and_down() {
 	is "$(up | tail -n 1)" "$m"
 	is "$(cat "$m/f")" x
 	down
-	! mountpoint -q "$m"
+	not mountpoint -q "$m"
 	down
 	up > /dev/null
 	is "$(cat "$m/f")" x

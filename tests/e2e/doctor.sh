@@ -167,7 +167,7 @@ case_an_old_cell_file() {
 	limit 20 "$LSCTL" cell refresh --json --cell "$work/link.conf" --key "$cell/admin.key" \
 		| grep -q '"changed": true'
 	[ -L "$work/link.conf" ]
-	! grep -q 'replica 4' "$work/old.conf"
+	not grep -q 'replica 4' "$work/old.conf"
 	limit 20 "$LSCTL" cell refresh --cell "$work/old.conf" --key "$cell/admin.key" \
 		| grep -q 'old.conf: up to date'
 	cell_ctl cell refresh > /dev/null
@@ -292,7 +292,8 @@ case_a_disk_at_98_percent() {
 		> "$work/small/filler"
 	start_replica 2
 	wait_until "it is near" told "replica 2: a limit is near: disk, "
-	one_line 1 "degraded: replica 2: a limit is near: disk, " "$LSCTL" status --check "$m"
+	wait_until "nothing else is wrong" one_line 1 \
+		"degraded: replica 2: a limit is near: disk, " "$LSCTL" status --check "$m"
 	rm "$work/small/filler"
 	wait_until "there is room" well
 }

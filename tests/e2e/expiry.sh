@@ -28,7 +28,7 @@ case_it_goes() {
 	live 2 "$d/f"
 	is "$(attribute ttl "$other/f")" 2
 	cat "$other/f"
-	! is_gone "$other/f"
+	not is_gone "$other/f"
 	wait_until "it has expired" is_gone "$d/f"
 	wait_until "and is gone elsewhere" is_gone "$other/f"
 	is "$(ls "$other")" ""
@@ -48,8 +48,8 @@ case_it_is_renewed() {
 	live 2 "$d/later"
 	wait_until "one that began later is gone" is_gone "$d/later"
 	is "$(grep -c beat "$d/f")" 4
-	! getfattr -n user.ls.ttl "$other/f" 2> "$work/out"
-	! getfattr -n user.ls.ttl_left "$other/f" 2> "$work/out"
+	not getfattr -n user.ls.ttl "$other/f" 2> "$work/out"
+	not getfattr -n user.ls.ttl_left "$other/f" 2> "$work/out"
 	rm "$d/f"
 }
 
@@ -63,7 +63,7 @@ case_over_a_fail_over() {
 	touch "$d/marker"
 	killed=$EPOCHREALTIME
 	sleep 4 # more than were left
-	! is_gone "$other/f"
+	not is_gone "$other/f"
 	wait_until "it has expired" is_gone "$other/f"
 	[ $((${EPOCHREALTIME/./} - ${killed/./})) -gt 5000000 ]
 	start_missing

@@ -75,7 +75,7 @@ case_a_later_level() {
 	limit 20 "$LSFS" -f --standalone "$data" "$m" > "$work/out" 2>&1 && return 1
 	grep -q "speaks an earlier minor version than the log is written in: install a newer" \
 		"$work/out" || { cat "$work/out"; return 1; }
-	! grep -i 'damaged\|must(' "$work/out"
+	not grep -i 'damaged\|must(' "$work/out"
 	is "$(sqlite3 "$data/state.db" .dump | sha256sum)" "$before"
 }
 

@@ -22,7 +22,7 @@ case_a_replicas_key_as_a_clients() {
 	limit 30 "$LSFS" -o "key=$work/disguised.key,grace=2" "$cell/dc1.conf" "$m2" \
 		2> "$work/err" || rc=$?
 	is $rc 1
-	! mountpoint -q "$m2"
+	not mountpoint -q "$m2"
 }
 
 # Of too many strangers one, drawn by lot, is closed when another comes: seldom the newcomer.

@@ -64,7 +64,7 @@ has_written() { pause_s 0.2 && [ "$(written)" -ge "$1" ] || gone "$load"; }
 # The writers go on, as long as they have not ended by themselves.
 load_goes_on() {
 	wait_until "the writers go on" has_written $(($(written) + 100))
-	! gone "$load"
+	not gone "$load"
 }
 seconds_since() { awk -v from="$1" -v to="$EPOCHREALTIME" 'BEGIN { printf "%.1f", to - from }'; }
 
@@ -82,7 +82,7 @@ case_one_is_away() {
 	load=$!
 	echo $load > "$work/load"
 	wait_until "enough is written" has_written "$writes"
-	! gone "$load" || { cat "$work/writers.log"; return 1; }
+	not gone "$load" || { cat "$work/writers.log"; return 1; }
 	awk 'END { printf "%d writes of %.0f MiB in %d s, %.0f a second\n", $2, $3 / 1048576, $1,
 		$2 / ($1 + ($1 == 0)) }' "$work/written" >> "$work/figures"
 }

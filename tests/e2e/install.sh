@@ -124,7 +124,7 @@ case_fstab() {
 	limit 20 mount "$m"
 	is_there dc1
 	"$LSCTL" down dc1
-	! mountpoint -q "$m"
+	not mountpoint -q "$m"
 }
 
 # The words of the command line stay as they were given, for ps and for who looks for them.
@@ -139,7 +139,7 @@ case_the_command_line_stays() {
 case_in_the_background() {
 	"$LSCTL" down --dir "$cell" dc1 > /dev/null
 	limit 10 mount -t lsfs -o bg dc1 "$m"
-	! mountpoint -q "$m" || { say "no replica runs"; return 1; }
+	not mountpoint -q "$m" || { say "no replica runs"; return 1; }
 	start_replica 1
 	start_replica 2
 	wait_until "it is mounted" mountpoint -q "$m"

@@ -148,7 +148,7 @@ case_the_newest_key_is_lost() {
 	verify "$conf" "$(cat "$work/found")"
 	check "$(cat "$work/found")"
 	forged "$conf" lost
-	! check "$(cat "$work/lost")" 2> /dev/null
+	not check "$(cat "$work/lost")" 2> /dev/null
 	echo three > "$m/open"
 	for i in 1 2 3 4; do wait_until "replica $i names both keys" has_conf_of $i; done
 }
@@ -171,11 +171,11 @@ case_a_backup_has_no_key() {
 	local key
 	cell_ctl backup "$work/backup" > /dev/null
 	for key in $(sed 's/^signing //' "$cell/1/signing.key"); do
-		! grep -q "$key" "$work/backup"
+		not grep -q "$key" "$work/backup"
 	done
 	limit 60 "$LSCTL" restore "$work/backup" --dir "$work/new" > /dev/null
 	forged "$work/new/cell.conf" third
-	! grep -q former "$work/new/cell.conf"
+	not grep -q former "$work/new/cell.conf"
 	down
 	limit 20 "$LSFS" --standalone "$work/new" "$m"
 	touch "$m/new"

@@ -56,6 +56,9 @@ mkdir "$XDG_RUNTIME_DIR"
 # AddressSanitizer keeps what was freed, and as much again for itself.
 is_sanitized() { grep -qaE '__(asan|tsan)_init' "$LSFS"; }
 
+# not COMMAND...: the command fails. Bash does not end a case at a `!` that fails.
+not() { ! "$@"; }
+
 # limit SECONDS COMMAND...: a hang becomes exit status 124 or 137.
 limit() { timeout -k 1 "$@"; }
 

@@ -87,12 +87,12 @@ case_the_standby_falls_silent() {
 		if [ "$standby" != "$old" ] && connected c1 "$standby"; then break; fi
 	done
 	other=$((6 - old - standby))
-	! connected c1 "$other"
+	not connected c1 "$other"
 	begin=${EPOCHREALTIME/./}
 	part "r$standby" c1
 	wait_until "another one is connected" connected c1 "$other"
 	[ $((${EPOCHREALTIME/./} - begin)) -lt 9000000 ]
-	! connected c1 "$standby"
+	not connected c1 "$standby"
 	heal
 }
 

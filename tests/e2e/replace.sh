@@ -346,7 +346,7 @@ case_the_last_one_unmounts_in_order() {
 	last=$(serves "$m")
 	down
 	gone "$last"
-	! mountpoint -q "$m"
+	not mountpoint -q "$m"
 	is "$(echo /run/lsfs/*"$last"*)" '/run/lsfs/*'"$last"'*'
 }
 

@@ -64,7 +64,7 @@ case_a_strangers_key() {
 	cp "$cell/admin.key" "$work/open.key"
 	chmod 644 "$work/open.key"
 	not_mounted_with "$work/open.key" "others may read"
-	! mountpoint -q "$m"
+	not mountpoint -q "$m"
 	cat "$work"/lscell-?.log | grep -q "refused: its key is not welcome"
 	mount_cell
 	works strangers
@@ -93,7 +93,7 @@ case_another_cell() {
 	"$LSCTL" cell create other --dir "$work/other" --replica "127.0.0.1:$port" > /dev/null
 	wait_until "replica 1 says so, too" comes_from_another_cell
 	one_line 1 "it is of another cell" "$LSCTL" --cell "$work/other/other.conf" session list
-	! mountpoint -q "$m"
+	not mountpoint -q "$m"
 	mount_cell
 }
 # The log of the replica does not have each one.
@@ -163,7 +163,7 @@ case_a_name_that_only_this_machine_reaches() {
 	sed -i "s/^name = .*/&\nlisten = 0.0.0.0:$port/" "$work/own/1/cell.conf"
 	"$LSCELL" "$work/own/1" 2> "$work/own.log" &
 	wait_until "it listens" grep -q "replica 1 listens on 0.0.0.0:$port" "$work/own.log"
-	! grep -q "no other machine" "$work/own.log"
+	not grep -q "no other machine" "$work/own.log"
 	kill $!
 	wait $!
 	umount /etc/hosts
@@ -286,7 +286,7 @@ case_ended_while_it_starts() {
 	kill_replica 2
 	wait_until "replica 3 is needed, and there" works three
 	start_replica 2
-	! grep -qE "damaged|failed|must" "$work/lscell-3.log"
+	not grep -qE "damaged|failed|must" "$work/lscell-3.log"
 }
 
 case_ends_in_good_order() {
@@ -302,7 +302,7 @@ case_ends_in_good_order() {
 	wait_until "replica 1 listens" listens "$port"
 	kill $alone
 	wait $alone
-	! grep -qE "must|Sanitizer|leak" "$work"/lscell-*.log
+	not grep -qE "must|Sanitizer|leak" "$work"/lscell-*.log
 }
 
 run_cases

@@ -152,7 +152,7 @@ case_damaged_files() {
 	cp -a "$data/state.db" "$work/copy/"
 	: > "$work/copy/log.db"
 	one_line 1 "log.db" "$LSFS" --standalone "$work/copy" "$m"
-	! mountpoint -q "$m"
+	not mountpoint -q "$m"
 }
 
 run_cases

@@ -92,7 +92,7 @@ case_a_healthy_cell() {
 	scrape well
 	is "$(firing well)" ""
 	# A promtool that cannot read its test would find nothing wrong.
-	! grep -qi 'error\|parse\|invalid' "$work/verdict"
+	not grep -qi 'error\|parse\|invalid' "$work/verdict"
 }
 
 case_a_dead_replica() {
@@ -108,7 +108,7 @@ case_a_dead_replica() {
 	sed -i "s/^\(lscell_member_silence_seconds{.*replica=\"$victim\".*}\) .*/\1 61/" \
 		"$work"/dead.?
 	fires LscellReplicaBehind well dead
-	! fires LscellDown well dead > "$work/out"
+	not fires LscellDown well dead > "$work/out"
 	start_http $victim
 	wait_until "all vote" all_vote
 }
@@ -119,7 +119,7 @@ case_an_unsteady_master() {
 		epoch=$(numbers 3 | sed -n 's/^lscell_epoch //p')
 		cell_ctl master transfer > "$work/out"
 		wait_until "it has changed" eval 'scrape unsteady'$i'
-			! grep -qx "lscell_epoch '"$epoch"'" "$work"/unsteady'$i'.3'
+			not grep -qx "lscell_epoch '"$epoch"'" "$work"/unsteady'$i'.3'
 	done
 	fires LscellMasterUnsteady unsteady1 unsteady2 unsteady3 unsteady4 unsteady5
 }

@@ -90,7 +90,7 @@ forth_and_back() {
 	wait_until "the old program has ended" eval '! alive r1'
 	grep -q "speaks an earlier minor version than the log is written in: install" \
 		"$work/lscell-1.log"
-	! grep -i 'damaged\|must(' "$work/lscell-1.log"
+	not grep -i 'damaged\|must(' "$work/lscell-1.log"
 	writes_go_on 50
 	LSCELL=$next/lscell start_replica 1
 	wait_until "it votes as the new one" votes 1
