@@ -14,12 +14,14 @@
 enum severity {
 	SEVERITY_WARNING,  /* the cell is good all the same */
 	SEVERITY_DEGRADED, /* one more failure stops it, a limit is near, or a machine is apart */
-	SEVERITY_DOWN,     /* nothing is served */
+	SEVERITY_DOWN,     /* nothing is served, or nothing that grows is committed */
 };
 
 // clang-format off
 #define FINDINGS(F)                                                                             \
 	F(no_master, DOWN, "has no master", "start replicas until a majority runs")             \
+	F(no_majority, DOWN, "no majority of its replicas works",                               \
+	  "make room where disks are full, and bring back the replicas that do not work")       \
 	F(master_unreachable, DOWN, "its master cannot be reached from here",                   \
 	  "see whether the network leads to it")                                                \
 	F(not_running, DOWN, "a cell in one process that does not run", "start it with lsctl up") \

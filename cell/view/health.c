@@ -243,7 +243,7 @@ static void
 add_if_few(json_t *findings, const struct cell_file *cell_file, const struct answer *answers,
            const struct answer *master)
 {
-	int voters = 0, working = 0;
+	int voters = 0, working = 0, needed;
 
 	for (int i = 0; i < cell_file->replicas_n; i++) {
 		const struct cell_file_replica *r = &cell_file->replicas[i];
@@ -251,10 +251,12 @@ add_if_few(json_t *findings, const struct cell_file *cell_file, const struct ans
 		voters += r->role == MEMBER_VOTER;
 		working += r->role == MEMBER_VOTER && works(r->id, &answers[i], master);
 	}
-	if (working < voters && working <= voters / 2 + 1)
-		finding_add_detail(findings, FINDING_few_replicas, cell_file->name,
-		                   "%d of %d replicas work, and %d are needed", working, voters,
-		                   voters / 2 + 1);
+	needed = voters / 2 + 1;
+	if (working < voters && working <= needed)
+		finding_add_detail(findings,
+		                   working < needed ? FINDING_no_majority : FINDING_few_replicas,
+		                   cell_file->name, "%d of %d replicas work, and %d are needed",
+		                   working, voters, needed);
 }
 
 static void

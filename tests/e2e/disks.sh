@@ -26,6 +26,11 @@ well() { in_step && ! operate status | grep -q 'no room on its disk'; }
 # full N: replica N says so, and goes on in what it had reserved.
 full() { operate status | grep -q "replica $1 .* no room on its disk"; }
 
+# For a monitor the cell is down.
+stopped() {
+	operate status --check 2>&1 | grep -q '^down: .*: no majority of its replicas works: '
+}
+
 case_up() {
 	local i
 	make_network
@@ -95,6 +100,7 @@ case_all_disks_are_full() {
 	flock 9
 	for i in 1 2 3; do fill_disk $i; done
 	wait_until "it refuses what grows" no_room
+	wait_until "a monitor hears of it" stopped
 	is "$(limit 5 cat "$m1/kept")" kept
 	limit 10 rm "$m1/large"
 	for i in $(seq 20); do limit 10 rm "$m1/many/$i"; done

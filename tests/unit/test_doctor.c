@@ -110,7 +110,7 @@ TEST(test_conditions)
 	c.answers[2].status.full = 1;
 	c.answers[0].status.disputed = 7;
 	expect(&c,
-	       "dc1: one more failure would stop it: 1 of 3 replicas work, and 2 are needed|"
+	       "dc1: no majority of its replicas works: 1 of 3 replicas work, and 2 are needed|"
 	       "dc1: its replicas have different states, and too few answer to tell which is "
 	       "right: at entry 7|replica 2 (b:1): has an older state than it has acknowledged, "
 	       "and has lost its vote|replica 5 (c:1): has no room on its disk|");

@@ -103,6 +103,9 @@ TEST(test_a_replica_that_does_not_vote)
 	c.answers[2].status.full = 1;
 	expect(&c, SEVERITY_DEGRADED,
 	       "dc1: one more failure would stop it: 2 of 3 replicas work, and 2 are needed");
+	c.answers[1].status.full = 1;
+	expect(&c, SEVERITY_DOWN,
+	       "dc1: no majority of its replicas works: 1 of 3 replicas work, and 2 are needed");
 	c = cell_of(3);
 	c.file.replicas[2].role = MEMBER_LEARNER;
 	expect(&c, NOTHING, NULL);
