@@ -99,7 +99,7 @@ print_settings(json_t *settings)
 		number_text(row, "highest", code, highest);
 		number_text(row, "default", code, standard);
 		number_text(row, "longest", code, longest);
-		line_print("%-14s %-8s %s to %s, default %s%s%s%s", name, value, lowest, highest,
+		line_print("%-16s %-8s %s to %s, default %s%s%s%s", name, value, lowest, highest,
 		           standard, strcmp(value, longest) != 0 ? "; leases of " : "",
 		           strcmp(value, longest) != 0 ? longest : "",
 		           strcmp(value, longest) != 0 ? " may still run" : "");
