@@ -26,19 +26,13 @@ model_item(struct model *m, uint64_t node)
 	return low < m->items_n && m->items[low]->node == node ? m->items[low] : NULL;
 }
 
-static bool
-is_named(const char *name, struct bytes as)
-{
-	return bytes_equal(bytes_of(name), as);
-}
-
 struct item *
 model_child(struct model *m, uint64_t parent, struct bytes name)
 {
 	for (size_t i = 0; i < m->items_n; i++) {
 		struct item *it = m->items[i];
 
-		if (it->died == 0 && it->parent == parent && is_named(it->name, name))
+		if (it->died == 0 && it->parent == parent && model_named(it->name, name))
 			return it;
 	}
 	return NULL;

@@ -2,6 +2,8 @@
 #ifndef LSFS_SIM_MODEL_H
 #define LSFS_SIM_MODEL_H
 
+#include <string.h>
+
 #include "cell/config/sign_keys.h"
 #include "cell/replica/divergence.h"
 #include "cell/tree/tree.h"
@@ -94,6 +96,12 @@ struct name_change {
 	const struct record *by; /* likewise */
 	char name[NAME_ROOM];
 }; /* node 0: gone */
+
+static inline bool
+model_named(const char name[NAME_ROOM], struct bytes as)
+{
+	return as.len < NAME_ROOM && memcmp(name, as.data, as.len) == 0 && name[as.len] == '\0';
+}
 
 struct model_session {
 	uint64_t id;

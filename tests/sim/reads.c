@@ -14,8 +14,7 @@ name_at(const struct model *m, uint64_t index, uint64_t parent, struct bytes nam
 	for (size_t i = m->names_n; i-- > 0;) {
 		const struct name_change *n = &m->names[i];
 
-		if (n->index <= index && n->parent == parent &&
-		    bytes_equal(bytes_of(n->name), name))
+		if (n->index <= index && n->parent == parent && model_named(n->name, name))
 			return n->node;
 	}
 	return 0;

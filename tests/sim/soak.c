@@ -17,7 +17,8 @@
 
 enum {
 	JOBS_MAX = 64,
-	PATIENCE_S = 60, /* of processor time: a seed takes a fraction of a second, or hangs */
+	/* Of processor time: most seeds take a fraction of a second, busy ones a minute. */
+	PATIENCE_S = 300,
 	REPLAY_S = 20,
 	LAST_EVENTS = 40, /* that are printed of a failure */
 };
