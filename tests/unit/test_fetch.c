@@ -324,7 +324,7 @@ TEST(test_no_room_here)
 	assert_int_equal(fetch_into(open("/dev/full", O_WRONLY | O_CLOEXEC)), FETCH_FAILED);
 	stop_replica(&replicas[0]);
 	stop_replica(&replicas[1]);
-	assert_string_equal(fetch.why, "No space left on device");
+	assert_string_equal(fetch.why, "the copy cannot be written here: No space left on device");
 	assert_int_equal(replicas[1].asked, 0);
 	close(fetch.fd);
 }
