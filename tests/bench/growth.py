@@ -155,7 +155,7 @@ def main():
     growth.sizes([64, 4096, 65536, 262144][:most])
     growth.waiters([1, 8, 64][:most])
     growth.mounts([1, 4, 16, 64][:most])
-    growth.sessions([1, 100, 1000, 4000][:most])
+    growth.sessions([1, 100, 1000][:most])  # a principal has 1,024 at most
     growth.nodes([100, 1000, 10000, 100000][:most])
     with open("growth.json", "w", encoding="utf8") as f:
         json.dump(growth.curves, f, indent=1)
