@@ -8,8 +8,7 @@
 enum {
 	MAKING_MS = 50,    /* until the request is repeated while the source makes a copy */
 	OTHERS_MAX_S = 60, /* wait for a source that makes copies for others */
-	USELESS_MS =
-	    300, /* until the next copy may be newer: the state is written later than the log */
+	USELESS_MS = 300,  /* until the next copy may be newer: the state lags behind the log */
 };
 
 /* ---- requests ---- */
