@@ -84,8 +84,17 @@ stress_append(int argc, char **argv)
 }
 
 /* Each file holds one number and the log is a list of "FILE NUMBER" lines, one write(2) each, made
- * after close(2) had returned 0. */
+ * after close(2) had returned 0, or after the number was read: what was read stays, too. */
 static const char *log_path;
+
+static void
+acknowledged(int log, int i, long n)
+{
+	char line[64];
+	int len = snprintf(line, sizeof line, "%d %ld\n", i, n);
+
+	check(write(log, line, len) == len, "log");
+}
 
 static void
 load(const char *dir, int i)
@@ -99,8 +108,13 @@ load(const char *dir, int i)
 	snprintf(path, sizeof path, "%s/%d", dir, i);
 	f = fopen(path, "r");
 	if (f) {
-		check(fscanf(f, "%ld", &n) == 1, "%s holds no number", path);
+		if (fscanf(f, "%ld", &n) != 1) {
+			check(ferror(f) && (errno == ENOTCONN || errno == ECONNABORTED),
+			      "%s holds no number", path);
+			return; /* the mount has died */
+		}
 		fclose(f);
+		acknowledged(log, i, n);
 	}
 	for (;;) {
 		int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0644);
@@ -108,8 +122,7 @@ load(const char *dir, int i)
 
 		if (fd < 0 || write(fd, text, len) != len || close(fd) != 0)
 			return; /* the mount has died */
-		len = snprintf(text, sizeof text, "%d %ld\n", i, n);
-		check(write(log, text, len) == len, "log");
+		acknowledged(log, i, n);
 	}
 }
 
