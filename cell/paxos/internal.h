@@ -259,6 +259,7 @@ struct px {
 	struct px_update *out; /* of the current step */
 	uint64_t write;        /* the last number given to an update */
 	bool full;             /* the disk of this replica is full */
+	bool stuck;            /* it syncs nothing */
 	uint64_t keys;         /* these two of px_set_keys */
 	bool keyless;
 	struct px_status status;

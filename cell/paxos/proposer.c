@@ -82,7 +82,7 @@ px_candidate_elected(struct px *px)
 bool
 px_may_be_candidate(const struct px *px)
 {
-	return !px->lease.closing && px_is_fit(px) && !px->keyless &&
+	return !px->lease.closing && !px->stuck && px_is_fit(px) && !px->keyless &&
 	       px_is_voter(&px->group.members, px->config.self);
 }
 

@@ -257,26 +257,6 @@ r_mastership_greet(struct replica *r, uint64_t conn)
 
 /* ---- the regular work of a master ---- */
 
-/* A master whose disk is stuck must not lead: its log may be needed for the next majority. A
- * replica that is the only voter goes on, because it has no successor. */
-mono_t
-r_mastership_disk_deadline(const struct replica *r)
-{
-	if (!r_is_master(r) || r->paxos->alone)
-		return MONO_NEVER;
-	return mono_add(r->disk.synced, r_settings_span(r, SETTING_disk_patience));
-}
-
-void
-r_mastership_give_up_stuck_disk(struct replica *r)
-{
-	const span_t patience = r_settings_span(r, SETTING_disk_patience);
-
-	NOTICE(r->config.trace, "nothing synced for %lld ms: gives up the mastership",
-	       (long long)span_to_ms(patience));
-	r_step_px(r, (struct px_event){.kind = PX_STEP_DOWN, .why = "its disk stood still"});
-}
-
 static void
 supervise_disks(struct replica *r, const struct member_view *m)
 {

@@ -9,7 +9,9 @@
  *   3.2 L  a follower stands, with 16 heartbeats of jitter at most (px_jitter, PX_ATTEMPTS_MAX);
  *   1.6 L  it repeats a Prepare that was refused or lost (send_prepares, PX_ASKS_MAX).
  *
- * That makes 10 leases, 5 s; besides, each of some eight messages and records takes its time. */
+ * That makes 10 leases, 5 s; besides, each of some eight messages and records takes its time. If a
+ * disk outside the core is stuck, a master may need it, until that replica's patience with its disk
+ * is over. */
 #include "tests/sim/sim.h"
 
 enum {
@@ -32,21 +34,13 @@ core_draw(struct sim *s)
 	           rng_chance(&c->rng, 500);
 }
 
-/* So long the others stay broken once there is a master: a client has to find it, and then a change
- * may have to wait for what clients that are out of reach have cached. */
-static int64_t
-stays(const struct sim *s)
-{
-	return STAYS_SECONDS * SECOND + 2 * s->swarm.session_lease_ms * MS;
-}
-
 bool
 core_rests(const struct sim *s)
 {
 	return s->calm && s->now >= s->core.until;
 }
 
-/* ---- who ---- */
+/* ---- which ---- */
 
 static int64_t
 ready_at(const struct sim *s, const struct host *n)
@@ -69,6 +63,49 @@ static bool
 is_core(const struct sim *s, int id)
 {
 	return (s->core.members >> id & 1) != 0;
+}
+
+enum spoil { SPOIL_CRASH, SPOIL_STUCK, SPOIL_SLOW, SPOIL_PAUSE, SPOILS = 8 };
+
+static bool
+draw_leans_on(struct sim *s)
+{
+	struct core *c = &s->core;
+	int wanted = 1 + (int)rng_below(&c->rng, (uint64_t)__builtin_popcount(c->members));
+
+	if (c->old_master == 0 || __builtin_popcount(c->members) > s->hosts_n - 2 ||
+	    rng_chance(&c->rng, 500))
+		return false;
+	for (int id = 1; wanted > 0; id++)
+		if (is_core(s, id) && --wanted == 0)
+			c->leans_on = id;
+	return true;
+}
+
+/* What the others suffer: half of them nothing new. Or the old master is left with a majority that
+ * grants it the lease, and has nothing chosen, because other disks are stuck. */
+static void
+draw_spoils(struct sim *s)
+{
+	struct core *c = &s->core;
+	const bool leans = draw_leans_on(s);
+
+	for (int i = 0; i < s->hosts_n; i++) {
+		c->spoils[i] = (uint8_t)rng_below(&c->rng, SPOILS);
+		if (leans)
+			c->spoils[i] = i + 1 == c->old_master ? SPOILS : SPOIL_STUCK;
+		if (!is_core(s, i + 1) &&
+		    (c->spoils[i] == SPOIL_STUCK || s->hosts[i].disk.stuck_until > s->now))
+			c->patience = setting_changes_greatest(s, SETTING_disk_patience);
+	}
+}
+
+/* So long the others stay broken once there is a master: a client has to find it, and then a change
+ * may have to wait for what clients that are out of reach have cached. */
+static int64_t
+stays(const struct sim *s)
+{
+	return STAYS_SECONDS * SECOND + 2 * s->swarm.session_lease_ms * MS + s->core.patience;
 }
 
 /* A majority of them, or more, but not all replicas; half the times not the master, if there are
@@ -159,19 +196,19 @@ deafen(struct sim *s, int id)
 static void
 spoil(struct sim *s, struct host *n)
 {
-	struct core *c = &s->core;
+	const struct core *c = &s->core;
 
-	switch (rng_below(&c->rng, 8)) {
-	case 0:
+	switch (c->spoils[n->id - 1]) {
+	case SPOIL_CRASH:
 		host_crash_for(s, n, LOSE_NOTHING, c->until - s->now);
 		return;
-	case 1:
+	case SPOIL_STUCK:
 		n->disk.stuck_until = c->until;
 		return;
-	case 2:
+	case SPOIL_SLOW:
 		n->disk.slow_until = c->until;
 		return;
-	case 3:
+	case SPOIL_PAUSE:
 		if (n->up && n->paused_until <= s->now)
 			host_pause(s, n, c->until);
 		return;
@@ -208,6 +245,25 @@ heal_client(struct sim *s, int machine)
 	}
 }
 
+/* The old master reaches only the one of the core, and those whose disks are stuck. */
+static void
+lean(struct sim *s)
+{
+	const struct core *c = &s->core;
+
+	for (int id = 1; id <= s->hosts_n; id++) {
+		if (id == c->old_master)
+			continue;
+		if (is_core(s, id) && id != c->leans_on) {
+			net_cut(s, end_of_host(id), end_of_host(c->old_master), c->until);
+			net_cut(s, end_of_host(c->old_master), end_of_host(id), c->until);
+			continue;
+		}
+		link_heal(s, c->old_master, id);
+		link_heal(s, id, c->old_master);
+	}
+}
+
 static void
 part(struct sim *s)
 {
@@ -218,7 +274,9 @@ part(struct sim *s)
 		for (int b = a + 1; b < s->hosts_n; b++)
 			if (!is_core(s, a + 1) || !is_core(s, b + 1))
 				cut_link(s, end_of_node(a), end_of_node(b), style);
-	if (c->old_master != 0 && rng_chance(&c->rng, 500))
+	if (c->leans_on != 0)
+		lean(s);
+	else if (c->old_master != 0 && rng_chance(&c->rng, 500))
 		deafen(s, c->old_master);
 	for (int i = 0; i < s->machines_n; i++)
 		for (int n = 0; n < s->hosts_n; n++)
@@ -244,7 +302,7 @@ run_look(struct sim *s, struct event *e)
 	if (sim_serving(s) != NULL)
 		c->served_at = s->now;
 	else if (s->now > c->expected &&
-	         s->now > c->served_at + CORE_LEASES * s->swarm.lease_ms * MS)
+	         s->now > c->served_at + CORE_LEASES * s->swarm.lease_ms * MS + c->patience)
 		sim_fail(s, "a quorum is connected, and there is no master");
 	if (c->epoch == 0 && s->now > c->expected && sim_serving(s) != NULL) {
 		c->epoch = s->model.epoch;
@@ -299,6 +357,8 @@ check(struct sim *s)
 	const struct core *c = &s->core;
 	const int64_t most = (stays(s) + CHANGE_SECONDS * SECOND - 1) / (CHANGE_SECONDS * SECOND);
 
+	if (sim_serving(s) == NULL && c->patience > 0)
+		return; /* it may be about to have another one: see run_look */
 	if (sim_serving(s) == NULL)
 		sim_fail(s, "a quorum is connected, and has lost its master");
 	if (s->model.epoch > c->epoch + (uint64_t)most + c->outside)
@@ -325,7 +385,7 @@ plan(struct sim *s)
 	if (one_copies(s))
 		c->expected += COPY_SECONDS * SECOND;
 	c->expected += CORE_LEASES * s->swarm.lease_ms * MS +
-	               STEPS * (s->swarm.disk_us + s->swarm.latency_us) * 1000;
+	               STEPS * (s->swarm.disk_us + s->swarm.latency_us) * 1000 + c->patience;
 	c->until = c->expected + stays(s);
 }
 
@@ -337,6 +397,7 @@ core_run(struct sim *s)
 	if (!c->drawn || !choose(s))
 		return;
 	s->calm = true;
+	draw_spoils(s);
 	plan(s);
 	fault(s, FAULT_CORE, "no faults from here on; of the replicas only those of mask %x heal",
 	      c->members);
