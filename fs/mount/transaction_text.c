@@ -56,7 +56,8 @@ number(struct bytes w, uint64_t *n)
 static bool
 is_path(struct bytes w)
 {
-	return w.len > 0 && w.data[0] == '/' && w.len <= LIMIT_PATH;
+	return w.len > 0 && w.data[0] == '/' && w.len <= LIMIT_PATH &&
+	       (w.len == 1 || w.data[w.len - 1] != '/') && memmem(w.data, w.len, "//", 2) == NULL;
 }
 
 /* Appends the bytes that base64 stands for (RFC 4648, section 4); false if it is not one. */
@@ -188,13 +189,22 @@ static const char *
 read_line(struct transaction_text *t, struct transaction_line *l, struct bytes *rest)
 {
 	if (is(l->word, "else")) {
+		if (t->has_else)
+			return "comes a second time";
+		t->has_else = true;
 		l->step = (struct step){.kind = STEP_ELSE, .path = bytes_of("/")};
 		return NULL;
 	}
 	l->path = l->step.path = word(rest);
 	if (!is_path(l->path))
 		return "needs a path from the cell's root, such as /a";
-	return is(l->word, "if") ? read_condition(l, rest) : read_operation(t, l, rest);
+	if (!is(l->word, "if")) {
+		t->has_operation = true;
+		return read_operation(t, l, rest);
+	}
+	if (t->has_operation || t->has_else)
+		return "is a condition: these come first";
+	return read_condition(l, rest);
 }
 
 bool

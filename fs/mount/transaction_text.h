@@ -27,6 +27,7 @@ struct transaction_line {
 struct transaction_text {
 	struct transaction_line lines[LIMIT_STEPS];
 	uint32_t n;
+	bool has_operation, has_else;
 	struct buffer contents; /* decoded */
 	unsigned wrong;         /* the number of the first line that is wrong; 0: none is */
 	const char *why;        /* the reason why it is wrong; a static text */

@@ -80,7 +80,12 @@ case_wrong_lines() {
 	one_line 2 "line 2 needs a path" "$LSCTL" --cell dc1 txn <<< $'create /x\nset x'
 	one_line 2 "line 1 is no condition" "$LSCTL" --cell dc1 txn <<< "frob /x"
 	one_line 2 "needs base64" "$LSCTL" --cell dc1 txn <<< "set /x a"
-	one_line 2 "invalid argument" "$LSCTL" --cell dc1 txn <<< $'create /x\nif /y absent'
+	one_line 2 "line 2 is a condition" "$LSCTL" --cell dc1 txn <<< $'create /x\nif /y absent'
+	one_line 2 "line 2 is a condition" "$LSCTL" --cell dc1 txn <<< $'else\nif /y absent'
+	one_line 2 "line 3 comes a second time" "$LSCTL" --cell dc1 txn <<< $'else\ncreate /x\nelse'
+	for line in "create /x//y" "create //x" "create /x/" "create x"; do
+		one_line 2 "line 1 needs a path" "$LSCTL" --cell dc1 txn <<< "$line"
+	done
 	for line in "create /x y" "create \"/x\" y" "set /x YQ== YQ==" "rename /x /y z" \
 		"if /x generation 1 2" "acquire /x exclusive now" "else create /x"; do
 		one_line 2 "line 1 has too many words" "$LSCTL" --cell dc1 txn <<< "$line"
