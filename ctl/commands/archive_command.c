@@ -173,8 +173,8 @@ run_export(const struct ctl *ctl, int argc, char **argv)
 			if (fwrite(part, 1, n, stdout) != n)
 				break;
 		rc = CTL_OK;
-		if (ferror(x.to) || ferror(stdout) || fflush(stdout) != 0) {
-			log_error("standard output: %s", strerror(errno));
+		if (ferror(x.to)) {
+			log_error("%s: %s", argv[0], strerror(errno));
 			rc = CTL_FAILED;
 		}
 		if (x.refused.len > 0) {

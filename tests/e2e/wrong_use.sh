@@ -76,6 +76,7 @@ case_events_that_cannot_be_written() {
 	exits 1 wait "$watcher"
 	grep -qx 'lsctl: standard output: .*' "$work/out"
 	is "$(wc -l < "$work/out")" 1
+	not_written "$LSCTL" export "$m"
 	stop
 }
 ends_at_an_event() {
