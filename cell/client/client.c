@@ -13,8 +13,8 @@
 
 enum { KEEP = 1024 * 1024 }; /* bytes of the buffer that stay allocated between steps */
 
-/* Handles a reply or a grant, which comes encoded, now, or keeps it until the session is SAFE
- * again. It is decoded when it is handled; a malformed one ends the connection then. */
+/* Takes an encoded reply or grant: it is handled now, or kept until the session is SAFE again. It
+ * is decoded when it is handled; a malformed one ends the connection then. */
 static void
 reply_on_frame(struct client *c, struct bytes frame)
 {
@@ -170,13 +170,10 @@ update_clear(struct client_update *u)
 	u->connect = u->listen = false;
 	u->replica = u->listen_to = 0;
 	u->state_changed = u->opened = u->members_changed = false;
-	u->answers_n = 0;
-	u->grants_n = 0;
-	if (u->watched_n > 0)
-		client_watches_update_clear(u);
+	u->answers_n = u->grants_n = u->invalid_n = 0;
+	client_watches_update_clear(u);
 	u->invalidation = 0;
 	u->invalid_all = false;
-	u->invalid_n = 0;
 	if (u->frames.limit == 0)
 		u->frames = u->datagram = BUFFER(SIZE_MAX);
 	buffer_reset(&u->frames);

@@ -101,8 +101,7 @@ struct client_rights {
 struct client_call {
 	uint64_t token; /* it is answered with this, exactly once */
 	struct op op;
-	bool ordered; /* its caller is answered already: all later requests come after it
-	               */
+	bool ordered; /* its caller is answered already: all later requests come after it */
 	/* The request does not depend on the session: if that is lost before the request can have
 	 * taken effect, it waits for the next session. */
 	bool outlasts;
@@ -122,9 +121,8 @@ struct client_request *client_request_new(const struct client_call *call);
 void client_request_free(struct client_request *r);
 
 /* The answer to a request. RC_STALE: the session expired while the request was in flight or queued
- * (see client_call);
- * RC_IO: no session could be opened for a whole grace period; later requests are answered so at
- * once until there is a session. The views are valid until the next step. */
+ * (see client_call); RC_IO: no session could be opened for a whole grace period; later requests are
+ * answered so at once until there is a session. The views are valid until the next step. */
 struct client_answer {
 	uint64_t token;
 	enum rc rc;

@@ -158,9 +158,8 @@ client_connection_announced(struct client *c, const struct msg_redirect *m)
 void
 client_connection_on_connected(struct client *c)
 {
-	if (c->connection.state != CONNECTION_CONNECTING)
-		return;
-	client_session_open(c);
+	if (c->connection.state == CONNECTION_CONNECTING)
+		client_session_open(c);
 }
 
 /* A connection that was open is tried again: perhaps only the connection failed, not the
@@ -177,7 +176,6 @@ client_connection_on_disconnected(struct client *c)
 		c->connection.prefer = c->connection.replica;
 }
 
-/* The message open_session was sent on the connection. */
 void
 client_connection_opening(struct client *c)
 {
@@ -284,8 +282,7 @@ read_list(const struct msg_members *m, bool voters, struct client_members *to)
 			to->list[to->n++] = replica;
 }
 
-/* The ids to try are those of the list; the next turn comes after the replica that was tried last.
- */
+/* The ids to try are those of the list; the turn is that of the replica that was tried last. */
 static void
 list_follow(struct client *c)
 {

@@ -398,11 +398,10 @@ is_withdrawn(const struct client *c, struct lock_key key)
 	const struct request_list *lists[] = {&c->requests.in_flight, &c->requests.queue};
 	struct client_request *r;
 
-	for (size_t i = 0; i < 2; i++) {
+	for (size_t i = 0; i < 2; i++)
 		TAILQ_FOREACH(r, lists[i], entry)
 			if ((r->code == OP_release || r->code == OP_cancel) && is_of(r, key))
 				return true;
-	}
 	return false;
 }
 
@@ -522,8 +521,7 @@ take_outlasting(struct request_list *from, bool sent, struct request_list *to)
 {
 	struct client_request *r, *next;
 
-	for (r = TAILQ_FIRST(from); r != NULL; r = next) {
-		next = TAILQ_NEXT(r, entry);
+	TAILQ_FOREACH_SAFE(r, from, entry, next) {
 		if (!r->outlasts || (sent && r->slot != SLOT_READ))
 			continue;
 		TAILQ_REMOVE(from, r, entry);

@@ -55,8 +55,9 @@ client_session_begin(struct client *c)
 	s->close_end = MONO_NEVER;
 }
 
-static void
-send_open_session(struct client *c)
+/* The next session proves to the master that the client caches nothing of the last one. */
+void
+client_session_open(struct client *c)
 {
 	struct message m = {
 	    .code = MSG_open_session,
@@ -71,6 +72,10 @@ send_open_session(struct client *c)
 	        },
 	};
 
+	c->session.unasked = c->session.id == 0 && !client_caching_shown(c);
+	client_connection_opening(c);
+	if (c->session.unasked)
+		return;
 	if (c->session.id == 0 && c->session.earlier != 0) {
 		m.open_session.earlier = c->session.earlier;
 		m.open_session.earlier_nonce.data = c->session.earlier_nonce;
@@ -79,16 +84,6 @@ send_open_session(struct client *c)
 	MESSAGE_TRACE(c->config.trace, "sends open_session: session %llu, earlier session %llu",
 	              (unsigned long long)c->session.id, (unsigned long long)c->session.earlier);
 	client_send(c, &m);
-}
-
-/* The next session proves to the master that the client caches nothing of the last one. */
-void
-client_session_open(struct client *c)
-{
-	c->session.unasked = c->session.id == 0 && !client_caching_shown(c);
-	client_connection_opening(c);
-	if (!c->session.unasked)
-		send_open_session(c);
 }
 
 void

@@ -26,9 +26,6 @@ struct lock_key {
 	uint64_t node, owner, acquisition;
 };
 
-/* Requests of each kind have slots of their own: reads wait for no command, and releases and
- * cancels wait for neither. */
-
 enum request_origin {
 	REQUEST_CALLER, /* the usual one; answered with the caller's token */
 	REQUEST_WAIT,   /* a waiting acquire, presented again after a reconnect */
@@ -153,6 +150,8 @@ struct client_requests {
 	uint64_t next_number;
 	struct request_list in_flight; /* in the order of their numbers */
 	struct request_list queue;
+	/* Requests of each kind have slots of their own: reads wait for no command, and releases
+	 * and cancels wait for neither. */
 	size_t in_flight_n[SLOT_KINDS], queued_n[SLOT_KINDS];
 	size_t in_flight_bytes; /* of their operations */
 };

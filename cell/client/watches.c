@@ -143,23 +143,17 @@ show_all(struct client *c)
 	buffer_free(&packed);
 }
 
-static bool
-all_stand_again(struct client *c)
-{
-	struct client_watch *w;
-
-	RB_FOREACH(w, watch_tree, &c->watches.by_node)
-		if (w->fallen)
-			return false;
-	return true;
-}
-
 /* Said when all watches stand again, before the events that the other master has to tell. */
 static void
 tell_failed_over(struct client *c)
 {
-	if (!c->watches.failed_over || !all_stand_again(c))
+	struct client_watch *w;
+
+	if (!c->watches.failed_over)
 		return;
+	RB_FOREACH(w, watch_tree, &c->watches.by_node)
+		if (w->fallen)
+			return;
 	c->watches.failed_over = false;
 	tell(c, EVENT_MASTER_FAILED_OVER, NULL);
 }
@@ -264,13 +258,8 @@ catch_up(struct client *c, struct client_watch *w, const struct watch_state *s)
 	const bool changed =
 	    w->generation != 0 && s->generation != 0 && w->generation != s->generation;
 
-	if (s->rc == RC_STALE) {
-		tell(c, EVENT_HANDLE_INVALID, w);
-		watch_free(c, w);
-		return;
-	}
 	if (s->rc != RC_OK) {
-		tell(c, EVENT_GAP, w);
+		tell(c, s->rc == RC_STALE ? EVENT_HANDLE_INVALID : EVENT_GAP, w);
 		watch_free(c, w);
 		return;
 	}
@@ -378,13 +367,11 @@ follows(const struct client *c, const struct msg_events *m)
 bool
 client_watches_on_events(struct client *c, const struct msg_events *m)
 {
-	static const struct wire_list none;
-
 	if (!follows(c, m))
 		return false;
 	take_events(c, m);
 	if (c->watches.heard - c->watches.acknowledged >= ACKNOWLEDGE_AT)
-		send_watches(c, false, none);
+		send_watches(c, false, (struct wire_list){0});
 	return true;
 }
 
