@@ -32,10 +32,17 @@
 		return after;                                                  \
 	}
 
+/* The order of two numbers, for a comparison of more than one. */
+static inline int
+keyed_order(uint64_t a, uint64_t b)
+{
+	return a < b ? -1 : a > b;
+}
+
 #define KEYED_ORDER(tree, type, key)                                        \
 	static int tree##_order(const struct type *a, const struct type *b) \
 	{                                                                   \
-		return a->key < b->key ? -1 : a->key > b->key;              \
+		return keyed_order(a->key, b->key);                         \
 	}
 
 /* A tree of one file. */

@@ -1,6 +1,7 @@
 /* Acquires that wait in a lock's queue at the cell. The queue is in the master's memory only; after
  * a fail-over the next master rebuilds it from the waits that clients present, sorted by ticket. */
 #include <stdlib.h>
+#include "cell/base/keyed.h"
 #include "cell/base/memory.h"
 #include "cell/base/must.h"
 #include "cell/client/internal.h"
@@ -8,19 +9,13 @@
 enum { ACQUIRE_BYTES = 128 }; /* of an operation acquire, at most */
 
 static int
-order(uint64_t a, uint64_t b)
-{
-	return a < b ? -1 : a > b;
-}
-
-static int
 wait_compare(const struct lock_wait *a, const struct lock_wait *b)
 {
-	int by = order(a->acquire.node, b->acquire.node);
+	int by = keyed_order(a->acquire.node, b->acquire.node);
 
 	if (by == 0)
-		by = order(a->acquire.owner, b->acquire.owner);
-	return by != 0 ? by : order(a->acquire.acquisition, b->acquire.acquisition);
+		by = keyed_order(a->acquire.owner, b->acquire.owner);
+	return by != 0 ? by : keyed_order(a->acquire.acquisition, b->acquire.acquisition);
 }
 
 RB_GENERATE_INTERNAL(wait_tree, lock_wait, node, wait_compare, __attribute__((unused)) static)
@@ -164,8 +159,6 @@ client_lock_waits_present(struct client *c)
 {
 	struct lock_wait *w;
 
-	if (c->waits.present_n == 0)
-		return;
 	TAILQ_FOREACH(w, &c->waits.list, entry) {
 		struct op op = {.code = OP_acquire, .acquire = {.acquire = w->acquire}};
 

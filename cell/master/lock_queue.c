@@ -11,32 +11,26 @@
 #include "cell/master/internal.h"
 
 static int
-order(uint64_t a, uint64_t b)
-{
-	return a < b ? -1 : a > b;
-}
-
-static int
 name_compare(const struct waiter *a, const struct waiter *b)
 {
-	int by = order(a->acquire.node, b->acquire.node);
+	int by = keyed_order(a->acquire.node, b->acquire.node);
 
 	if (by == 0)
-		by = order(a->session->id, b->session->id);
+		by = keyed_order(a->session->id, b->session->id);
 	if (by == 0)
-		by = order(a->acquire.owner, b->acquire.owner);
-	return by != 0 ? by : order(a->acquire.acquisition, b->acquire.acquisition);
+		by = keyed_order(a->acquire.owner, b->acquire.owner);
+	return by != 0 ? by : keyed_order(a->acquire.acquisition, b->acquire.acquisition);
 }
 
 static int
 place_compare(const struct waiter *a, const struct waiter *b)
 {
-	int by = order(!a->converting, !b->converting);
+	int by = keyed_order(!a->converting, !b->converting);
 
 	if (by == 0)
-		by = order(a->acquire.ticket.epoch, b->acquire.ticket.epoch);
+		by = keyed_order(a->acquire.ticket.epoch, b->acquire.ticket.epoch);
 	if (by == 0)
-		by = order(a->acquire.ticket.place, b->acquire.ticket.place);
+		by = keyed_order(a->acquire.ticket.place, b->acquire.ticket.place);
 	return by != 0 ? by : name_compare(a, b);
 }
 

@@ -3,6 +3,7 @@
  * a holder releases the lock, the grant to the next one goes into the same entry. */
 #include <stdlib.h>
 
+#include "cell/base/keyed.h"
 #include "cell/base/memory.h"
 #include "cell/base/must.h"
 #include "cell/master/internal.h"
@@ -11,19 +12,13 @@
 /* ---- withdrawal ---- */
 
 static int
-order(uint64_t a, uint64_t b)
-{
-	return a < b ? -1 : a > b;
-}
-
-static int
 withdrawal_compare(const struct withdrawal *a, const struct withdrawal *b)
 {
-	int by = order(a->node, b->node);
+	int by = keyed_order(a->node, b->node);
 
 	if (by == 0)
-		by = order(a->owner, b->owner);
-	return by != 0 ? by : order(a->acquisition, b->acquisition);
+		by = keyed_order(a->owner, b->owner);
+	return by != 0 ? by : keyed_order(a->acquisition, b->acquisition);
 }
 
 RB_GENERATE_INTERNAL(withdrawal_tree, withdrawal, link, withdrawal_compare,
