@@ -30,7 +30,7 @@ m_delay_begin_epoch(struct master *m)
 }
 
 static struct delay_timer *
-delay_find(struct delay_timers *of, uint64_t node)
+delay_find(const struct delay_timers *of, uint64_t node)
 {
 	return delay_tree_find(&of->by_node, node);
 }
@@ -116,7 +116,7 @@ m_delay_timeout(struct master *m, uint64_t node)
 int64_t
 m_delay_left_s(const struct delay_timers *of, mono_t now, uint64_t node)
 {
-	const struct delay_timer *d = delay_tree_find(&of->by_node, node);
+	const struct delay_timer *d = delay_find(of, node);
 	int64_t second = span_s(1).ns, left;
 
 	if (d == NULL || mono_reached(now, d->end))

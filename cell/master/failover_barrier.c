@@ -277,16 +277,6 @@ m_barrier_keeps(const struct master *m, uint64_t node)
 	       (tree_lock_claimed(m->tree, node) || tree_lock_kept(m->tree, node));
 }
 
-/* A session may have cached everything but the state of locks. */
-static bool
-changes_what_is_cached(enum op_code code)
-{
-	if (wire_op(code)->class != OP_CLASS_COMMAND)
-		return false;
-	return code != OP_acquire && code != OP_release && code != OP_cancel &&
-	       code != OP_open_ephemeral;
-}
-
 bool
 m_barrier_holds(struct master *m, const struct m_session *s, const struct m_request *r)
 {
@@ -307,5 +297,5 @@ m_barrier_holds(struct master *m, const struct m_session *s, const struct m_requ
 		return held == LOCK_NONE && !r->acquire.wait &&
 		       !(rc == RC_BUSY_LOCK && m->has_lease);
 	}
-	return changes_what_is_cached(r->code);
+	return m_admission_bounded(r);
 }

@@ -418,11 +418,9 @@ dropped_gone(struct gate *g, const struct gate_pass *p)
 	struct gate_copy *c, *next;
 
 	TAILQ_FOREACH(h, &p->holds, in_pass) {
-		for (c = TAILQ_FIRST(&h->key->copies); c != NULL; c = next) {
-			next = TAILQ_NEXT(c, in_key);
+		TAILQ_FOREACH_SAFE(c, &h->key->copies, in_key, next)
 			if (!counts(p, c))
 				copy_gone(g, c);
-		}
 	}
 }
 
@@ -461,9 +459,8 @@ gate_abandon(struct gate *g, struct gate_pass *p)
 
 /* ---- admission ---- */
 
-/* Locks are not cached, nor are the openers of a file. */
-static bool
-is_bounded(const struct m_request *r)
+bool
+m_admission_bounded(const struct m_request *r)
 {
 	return !r->read && r->code != OP_acquire && r->code != OP_release && r->code != OP_cancel &&
 	       r->code != OP_open_ephemeral;
@@ -481,7 +478,7 @@ m_admission_note_dropped(struct m_request *r, const struct wire_list *nodes)
 	struct cursor at = cursor_of(nodes->packed);
 	struct node_key node;
 
-	if (!is_bounded(r))
+	if (!m_admission_bounded(r))
 		return;
 	r->pass = pass_new(r);
 	for (uint32_t i = 0; i < nodes->count && wire_next_node_key(&at, &node); i++)
@@ -510,7 +507,7 @@ m_admission_wait_list(struct master *m, struct m_request *r, const struct op *op
 {
 	struct footprint changes = {0};
 
-	if (!is_bounded(r))
+	if (!m_admission_bounded(r))
 		return NULL;
 	if (op->code == OP_end_session) {
 		if (r->pass != NULL)

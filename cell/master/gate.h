@@ -152,6 +152,9 @@ void gate_abandon(struct gate *g, struct gate_pass *p);
  *
  * Admission of sessions' commands through the gate (gate.h). */
 
+/* True if the request changes what sessions may have cached: they cache no lock, and no openers of
+ * a file. */
+bool m_admission_bounded(const struct m_request *r);
 /* The request names the nodes that its client has dropped from its cache for it. */
 void m_admission_note_dropped(struct m_request *r, const struct wire_list *nodes);
 /* Computes what the command changes. The list in which it has to wait; NULL: nothing stands in its

@@ -1,5 +1,4 @@
 #include <sodium.h>
-#include <string.h>
 
 #include "cell/base/must.h"
 #include "cell/master/internal.h"
@@ -101,7 +100,7 @@ code(const struct master *m, int key, uint64_t session, const struct acquire *a)
 {
 	struct buffer text = BUFFER(64);
 	uint8_t hash[crypto_shorthash_BYTES];
-	uint64_t number = 0;
+	struct cursor number = cursor_of((struct bytes){hash, sizeof hash});
 
 	buffer_put_u64(&text, session);
 	buffer_put_u64(&text, a->node);
@@ -112,9 +111,7 @@ code(const struct master *m, int key, uint64_t session, const struct acquire *a)
 	must(!text.failed);
 	must(crypto_shorthash(hash, text.data, text.len, m->tickets.key[key]) == 0);
 	buffer_free(&text);
-	for (size_t i = 0; i < sizeof hash; i++)
-		number |= (uint64_t)hash[i] << (8 * i);
-	return number;
+	return cursor_u64(&number);
 }
 
 void

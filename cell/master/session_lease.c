@@ -75,9 +75,8 @@ wanted_ms(const struct master *m)
 	return ms < highest ? ms : highest;
 }
 
-/* The length of each session lease that is promised now. */
-static span_t
-lengthened(const struct master *m)
+span_t
+m_lease(const struct master *m)
 {
 	const uint64_t longest = tree_setting_longest(m->tree, SETTING_session_lease);
 	const uint64_t wanted = wanted_ms(m);
@@ -137,14 +136,13 @@ m_lengthened_applied(struct master *m)
 }
 
 /* The session lease is to be settled: true, and no longer lease is promised until that is applied;
- * false when longer promises do not end before *until. Without KeepAlives nothing else notices that
- * the load is gone. */
+ * false while longer promises have not ended. Without KeepAlives nothing else notices that the load
+ * is gone. */
 static bool
-lengthened_settle(struct master *m, mono_t *until)
+lengthened_settle(struct master *m)
 {
 	lease_load_pass(&m->lengthened.load, m->now, set_lease(m));
-	*until = m->lengthened.until;
-	m->lengthened.settling = mono_reached(m->now, *until);
+	m->lengthened.settling = mono_reached(m->now, m->lengthened.until);
 	return m->lengthened.settling;
 }
 
@@ -204,11 +202,9 @@ m_lowered_timeout(struct master *m, uint8_t code)
 	    .settle_setting = {.setting = code, .since = m->lowered.since[code]},
 	};
 
-	mono_t until;
-
 	m_timer_off(m, &m->lowered.timers[code]);
-	if (code == SETTING_session_lease && !lengthened_settle(m, &until)) {
-		m_timer_set(m, &m->lowered.timers[code], until);
+	if (code == SETTING_session_lease && !lengthened_settle(m)) {
+		m_timer_set(m, &m->lowered.timers[code], m->lengthened.until);
 		return;
 	}
 	m_propose(m, 0, &op)->setting = code;
@@ -236,12 +232,6 @@ m_lease_arm(struct master *m, struct m_session *s)
 	else if (s->keepalive.held)
 		at = mono_min(at, s->keepalive.answer_at);
 	m_timer_set(m, &s->lease.timer, at);
-}
-
-span_t
-m_lease(const struct master *m)
-{
-	return lengthened(m);
 }
 
 span_t
