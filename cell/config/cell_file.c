@@ -225,7 +225,7 @@ replica_id(const char *section)
 	if (strncmp(section, "replica ", 8) != 0 || !isdigit((unsigned char)section[8]))
 		return 0;
 	id = strtoul(section + 8, &end, 10);
-	return *end == '\0' && id >= 1 && id <= 255 ? (int)id : 0;
+	return *end == '\0' && id >= 1 && id <= LIMIT_REPLICA_ID ? (int)id : 0;
 }
 
 /* The index of replica `id`, which is appended if it is new; negative: no room. */
@@ -377,15 +377,6 @@ cell_file_read(const char *path, struct cell_file *cell_file, char *why, size_t 
 }
 
 static void
-put_key(struct buffer *text, const char *name, const uint8_t *key, size_t len)
-{
-	char value[KEY_TEXT];
-
-	must(key_to_text(key, len, value, sizeof value));
-	buffer_printf(text, "%s = %s\n", name, value);
-}
-
-static void
 put_text(struct buffer *text, const struct cell_file *cell_file)
 {
 	const char *heading;
@@ -395,14 +386,14 @@ put_text(struct buffer *text, const struct cell_file *cell_file)
 	              "# The cell file: the same for every replica and client. No secrets.\n"
 	              "[cell]\nname = %s\n",
 	              cell_file->name);
-	put_key(text, "id", cell_file->id, CELL_ID);
-	put_key(text, "signing_key", cell_file->signing_public, SIGN_PUBLIC);
+	key_put_setting(text, "id", cell_file->id, CELL_ID);
+	key_put_setting(text, "signing_key", cell_file->signing_public, SIGN_PUBLIC);
 	if (cell_file->has_former)
-		put_key(text, "former_signing_key", cell_file->former_public, SIGN_PUBLIC);
+		key_put_setting(text, "former_signing_key", cell_file->former_public, SIGN_PUBLIC);
 	if (cell_file->key_version > 0)
 		buffer_printf(text, "key_version = %" PRIu64 "\n", cell_file->key_version);
 	if (cell_file->has_admin)
-		put_key(text, "admin_key", cell_file->admin_public, NOISE_KEY);
+		key_put_setting(text, "admin_key", cell_file->admin_public, NOISE_KEY);
 	if (cell_file->is_private)
 		buffer_printf(text, "private = yes\n");
 	if (cell_file->version > 0)
@@ -426,7 +417,7 @@ put_text(struct buffer *text, const struct cell_file *cell_file)
 
 		buffer_printf(text, "\n[replica %d]\naddress = %s\n", r->id, r->address);
 		if (r->address[0] != '\0')
-			put_key(text, "key", r->public_key, NOISE_KEY);
+			key_put_setting(text, "key", r->public_key, NOISE_KEY);
 		if (r->role == MEMBER_LEARNER)
 			buffer_printf(text, "role = learner\n");
 	}

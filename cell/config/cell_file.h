@@ -13,6 +13,7 @@
  *                            first list
  *   srv = NAME               a DNS name of type SRV, which gives clients the addresses to begin
  *                            with, in place of those below
+ *   listen = HOST:PORT       in a data directory: the replica listens here, not on its address
  *   [settings]               with which a new cell begins; the settings in force are in the tree
  *   session_lease = 20s
  *   [replica 1]
@@ -21,9 +22,9 @@
  *   role = learner           in the data directory of a replica that joins a running cell and has
  *                            no vote yet; default: voter
  *
- * The cell file of a cell on a network gives all of these but the role, and no two replicas share
- * an address or a key. Ids are 1 to 255, in any order and with gaps. The file only says where a
- * client or replica connects first; the current members come from the cell. */
+ * The cell file of a cell on a network gives admin_key, an address and a key of each replica; no
+ * two replicas share an address or a key. Ids are 1 to 255, in any order and with gaps. The file
+ * only says where a client or replica connects first; the current members come from the cell. */
 #ifndef LSFS_CONFIG_CELL_FILE_H
 #define LSFS_CONFIG_CELL_FILE_H
 
@@ -39,8 +40,8 @@
 struct cell_file_replica {
 	uint8_t id;
 	enum member_role role;
-	char address[LIMIT_HOST + 8]; /* HOST:PORT; empty: a cell in one process */
-	uint8_t public_key[32];       /* Curve25519, for the secure channel */
+	char address[LIMIT_ADDRESS + 1]; /* HOST:PORT; empty: a cell in one process */
+	uint8_t public_key[32];          /* Curve25519, for the secure channel */
 };
 
 struct cell_file {
@@ -56,9 +57,9 @@ struct cell_file {
 	uint64_t version; /* of the list of replicas; 0: the first */
 	struct cell_file_replica replicas[LIMIT_REPLICAS];
 	int replicas_n;
-	struct settings settings;    /* with which a new cell begins; 0: the default */
-	char srv[LIMIT_HOST + 1];    /* clients begin at its addresses; empty: at those above */
-	char listen[LIMIT_HOST + 8]; /* in a data directory: listen here, not on the address */
+	struct settings settings;       /* with which a new cell begins; 0: the default */
+	char srv[LIMIT_HOST + 1];       /* clients begin at its addresses; empty: at those above */
+	char listen[LIMIT_ADDRESS + 1]; /* in a data directory: listen here, not on the address */
 };
 
 /* The cell file of a cell given by its name is CELL_FILE_DIRECTORY/NAME.conf. */
@@ -90,8 +91,7 @@ cell_file_find(const struct cell_file *cell_file, int id)
 			return i;
 	return -1;
 }
-/* True for the name of a replica's data directory among those of its cell on one machine: its id.
- */
+/* True for the name of a replica's data directory among those of its cell on one machine, an id. */
 static inline bool
 cell_file_is_replica_directory(const char *name)
 {

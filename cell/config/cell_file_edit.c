@@ -10,7 +10,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "cell/base/must.h"
 #include "cell/config/key_file.h"
 #include "cell/sys/file.h"
 
@@ -46,10 +45,8 @@ has_changed(const struct edit *e, int id)
 static void
 put_replica(struct edit *e, const struct cell_file_replica *r)
 {
-	char key[KEY_TEXT];
-
-	must(key_to_text(r->public_key, sizeof r->public_key, key, sizeof key));
-	buffer_printf(e->to, "address = %s\nkey = %s\n", r->address, key);
+	buffer_printf(e->to, "address = %s\n", r->address);
+	key_put_setting(e->to, "key", r->public_key, sizeof r->public_key);
 	if (r->role == MEMBER_LEARNER)
 		buffer_printf(e->to, "role = learner\n");
 }
@@ -61,22 +58,13 @@ keys_have_changed(const struct edit *e)
 	       memcmp(e->was->signing_public, e->is->signing_public, SIGN_PUBLIC) != 0;
 }
 
-static void
-put_signing_key(struct edit *e, const char *name, const uint8_t public_key[SIGN_PUBLIC])
-{
-	char key[KEY_TEXT];
-
-	must(key_to_text(public_key, SIGN_PUBLIC, key, sizeof key));
-	buffer_printf(e->to, "%s = %s\n", name, key);
-}
-
 /* The end of the cell's section gets the lines that have changed. */
 static void
 end_section(struct edit *e)
 {
 	if (e->in_cell && keys_have_changed(e)) {
-		put_signing_key(e, "signing_key", e->is->signing_public);
-		put_signing_key(e, "former_signing_key", e->is->former_public);
+		key_put_setting(e->to, "signing_key", e->is->signing_public, SIGN_PUBLIC);
+		key_put_setting(e->to, "former_signing_key", e->is->former_public, SIGN_PUBLIC);
 		if (e->is->key_version > 0)
 			buffer_printf(e->to, "key_version = %" PRIu64 "\n", e->is->key_version);
 	}

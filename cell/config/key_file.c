@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "cell/base/must.h"
 #include "cell/base/principal.h"
 #include "cell/sys/file.h"
 #include "cell/sys/secret.h"
@@ -47,6 +48,15 @@ key_to_text(const uint8_t *key, size_t len, char *text, size_t text_size)
 		return false;
 	sodium_bin2base64(text, text_size, key, len, variant);
 	return true;
+}
+
+void
+key_put_setting(struct buffer *to, const char *name, const uint8_t *key, size_t len)
+{
+	char text[KEY_TEXT];
+
+	must(key_to_text(key, len, text, sizeof text));
+	buffer_printf(to, "%s = %s\n", name, text);
 }
 
 bool

@@ -65,5 +65,7 @@ bool key_principal_valid(const char *name);
 bool key_to_text(const uint8_t *key, size_t len, char *text, size_t text_size);
 /* The bytes of such a text. False when it is malformed or does not give exactly `len` bytes. */
 bool key_from_text(const char *text, uint8_t *key, size_t len);
+/* Appends the line "NAME = KEY" of a cell file. */
+void key_put_setting(struct buffer *to, const char *name, const uint8_t *key, size_t len);
 
 #endif

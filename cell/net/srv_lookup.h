@@ -9,7 +9,7 @@
 #include "cell/base/limit.h"
 
 struct srv_addresses {
-	char list[LIMIT_REPLICAS][LIMIT_HOST + 8]; /* HOST:PORT, the preferred ones first */
+	char list[LIMIT_REPLICAS][LIMIT_ADDRESS + 1]; /* HOST:PORT, the preferred ones first */
 	int n;
 };
 
