@@ -1,5 +1,6 @@
 /* Finds the cell file and the key that a command uses. */
 #include <dirent.h>
+#include <libgen.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -133,9 +134,9 @@ cell_in_directory(const char *directory, const char *cell, char path[PATH_MAX],
 
 /* A key that this user may not read is no default: the machine's key is root's, say. */
 static bool
-key_there(char path[PATH_MAX], const char *directory, int directory_len, const char *name)
+key_there(char path[PATH_MAX], const char *directory, const char *name)
 {
-	return snprintf(path, PATH_MAX, "%.*s/%s", directory_len, directory, name) < PATH_MAX &&
+	return snprintf(path, PATH_MAX, "%s/%s", directory, name) < PATH_MAX &&
 	       access(path, R_OK) == 0;
 }
 
@@ -143,12 +144,13 @@ key_there(char path[PATH_MAX], const char *directory, int directory_len, const c
 static bool
 default_key(const char *file, char path[PATH_MAX])
 {
-	const char *slash = strrchr(file, '/'), *home = getenv("HOME");
+	const char *home = getenv("HOME");
+	char directory[PATH_MAX];
 
-	if (key_there(path, slash ? file : ".", slash ? (int)(slash - file) : 1, "admin.key") ||
-	    key_there(path, CELL_FILE_DIRECTORY, (int)strlen(CELL_FILE_DIRECTORY), "key"))
-		return true;
-	return home && key_there(path, home, (int)strlen(home), ".config/lsfs/key");
+	snprintf(directory, sizeof directory, "%s", file);
+	return key_there(path, dirname(directory), "admin.key") ||
+	       key_there(path, CELL_FILE_DIRECTORY, "key") ||
+	       (home && key_there(path, home, ".config/lsfs/key"));
 }
 
 bool

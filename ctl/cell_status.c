@@ -2,12 +2,11 @@
 #include "ctl/cell_status.h"
 
 #include <errno.h>
-#include <signal.h>
+#include <libgen.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/statvfs.h>
-#include <sys/time.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 #include "cell/sys/log.h"
@@ -57,57 +56,32 @@ add_status(json_t *to, char *text)
 	}
 }
 
-static void
-on_alarm(int number)
-{
-	(void)number;
-}
-
-/* statvfs with a deadline: when the cell has just lost its master the mount does not know it yet,
- * and the call would wait. The timer repeats, since a signal that arrives just before the call
- * blocks does not interrupt it. */
-static int
-statvfs_in_time(const char *path, struct statvfs *v)
-{
-	const struct itimerval timer = {
-	    .it_interval = {.tv_usec = 50000},
-	    .it_value = {.tv_sec = USAGE_PATIENCE_S},
-	};
-	int rc;
-
-	sigaction(SIGALRM, &(struct sigaction){.sa_handler = on_alarm}, NULL);
-	setitimer(ITIMER_REAL, &timer, NULL);
-	rc = statvfs(path, v);
-	if (rc < 0)
-		rc = -errno;
-	setitimer(ITIMER_REAL, &(struct itimerval){0}, NULL);
-	return rc;
-}
-
-/* Adds the usage; nothing when there is no answer in time. False after an error message. */
+/* Adds the usage; nothing when there is no answer in time: when the cell has just lost its master
+ * the mount does not know it yet, and the call would wait. False after an error message. */
 static bool
 add_usage(json_t *to, const char *mountpoint)
 {
 	struct statvfs v;
-	int rc = statvfs_in_time(mountpoint, &v);
-	json_int_t unit;
+	int error;
 
-	if (rc == -EINTR)
+	doctor_be_patient(USAGE_PATIENCE_S);
+	error = statvfs(mountpoint, &v) < 0 ? errno : 0;
+	doctor_be_patient(0);
+	if (error == EINTR)
 		return true;
-	if (rc < 0) {
-		log_error("%s: %s", mountpoint, strerror(-rc));
+	if (error != 0) {
+		log_error("%s: %s", mountpoint, strerror(error));
 		return false;
 	}
-	unit = (json_int_t)v.f_frsize;
-	json_object_set_new(to, "nodes", json_integer((json_int_t)(v.f_files - v.f_ffree)));
-	json_object_set_new(to, "nodes_quota", json_integer((json_int_t)v.f_files));
-	json_object_set_new(to, "bytes", json_integer((json_int_t)(v.f_blocks - v.f_bfree) * unit));
-	json_object_set_new(to, "bytes_quota", json_integer((json_int_t)v.f_blocks * unit));
+	json_object_set_new(to, "nodes", json_number(v.f_files - v.f_ffree));
+	json_object_set_new(to, "nodes_quota", json_number(v.f_files));
+	json_object_set_new(to, "bytes", json_number((v.f_blocks - v.f_bfree) * v.f_frsize));
+	json_object_set_new(to, "bytes_quota", json_number(v.f_blocks * v.f_frsize));
 	return true;
 }
 
 static json_t *
-problems_of(json_t *all)
+problems_of(const json_t *all)
 {
 	return json_object_get(all, "problems");
 }
@@ -185,16 +159,13 @@ of_standalone(const struct ctl *ctl, const char *file, const struct cell_file *c
               bool thorough)
 {
 	static struct run_record record;
-	const char *slash = strrchr(file, '/');
-	char directory[PATH_MAX], canonical[PATH_MAX];
+	char copy[PATH_MAX], canonical[PATH_MAX];
+	const char *directory;
 	json_t *all, *findings;
 	bool alive = false;
 
-	snprintf(directory, sizeof directory, "%s", file);
-	if (slash)
-		directory[slash - file] = '\0';
-	else
-		strcpy(directory, ".");
+	snprintf(copy, sizeof copy, "%s", file);
+	directory = dirname(copy);
 	if (mountinfo_canonical(directory, canonical) == 0 &&
 	    place_find_by_source(canonical, &record, &alive) && alive)
 		return of_mount(ctl, &record, thorough);
@@ -234,7 +205,7 @@ cell_status(const struct ctl *ctl, const char *path, bool thorough)
 bool
 cell_status_is_good(const json_t *all)
 {
-	return findings_worst(json_object_get(all, "problems")) < SEVERITY_DOWN;
+	return findings_worst(problems_of(all)) < SEVERITY_DOWN;
 }
 
 void
@@ -332,7 +303,7 @@ static int
 show_verdict(const struct ctl *ctl, const char *path)
 {
 	json_t *status = cell_status(ctl, path, true), *all = json_object();
-	json_t *findings = status ? json_incref(json_object_get(status, "problems")) : json_array();
+	json_t *findings = status ? json_incref(problems_of(status)) : json_array();
 	const char *name;
 	char prefix[16];
 	int worst, verdict;

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <libgen.h>
 #include <mntent.h>
 #include <paths.h>
 #include <signal.h>
@@ -35,8 +36,9 @@ enum {
 
 /* ---- ACL names, each of which should have a file ---- */
 
-/* A cell that has become silent does not hold up the look at its ACLs: after some seconds a signal
- * ends the call that waits for it, and the look. */
+/* A cell that has become silent does not hold up the look at it: after some seconds signals end the
+ * call that waits for it, and the look. They are repeated, since one that arrives just before the
+ * call blocks does not interrupt it. */
 static volatile sig_atomic_t impatient;
 
 static void
@@ -46,12 +48,11 @@ on_alarm(int number)
 	impatient = 1;
 }
 
-/* 0: no more signals. */
-static void
-be_patient(long seconds)
+void
+doctor_be_patient(long seconds)
 {
 	const struct sigaction interrupt = {.sa_handler = on_alarm};
-	const struct itimerval timer = {.it_value.tv_sec = seconds, .it_interval.tv_sec = 1};
+	const struct itimerval timer = {.it_value.tv_sec = seconds, .it_interval.tv_usec = 50000};
 
 	impatient = 0;
 	sigaction(SIGALRM, &interrupt, NULL);
@@ -184,11 +185,11 @@ doctor_keys(json_t *findings, const struct ctl *ctl)
 static void
 look_beside(json_t *findings, const char *file)
 {
-	const char *slash = strrchr(file, '/');
-	char directory[PATH_MAX], data[PATH_MAX];
+	char copy[PATH_MAX], data[PATH_MAX];
+	const char *directory;
 
-	snprintf(directory, sizeof directory, "%.*s", slash ? (int)(slash - file) : 1,
-	         slash ? file : ".");
+	snprintf(copy, sizeof copy, "%s", file);
+	directory = dirname(copy);
 	key_in(findings, directory, "admin.key");
 	look_at_directory(findings, directory);
 	for (int id = 1; id <= LIMIT_REPLICA_ID; id++)
@@ -279,23 +280,6 @@ note_mount(const struct visit *v, const struct mountinfo *info, const struct run
 		                   "the first is %s", json_string_value(first));
 }
 
-/* The cell file, with the key that the first mount of it uses. */
-static void
-note_cell(const struct visit *v, const struct mountinfo *info)
-{
-	static struct run_record record;
-	char file[PATH_MAX];
-	bool alive;
-
-	if (!run_dir_read(info->path, &record, &alive))
-		return;
-	cell_file_of_mount(&record, file);
-	if (json_object_get(v->cells, file) == NULL)
-		json_object_set_new(v->cells, file, json_string(record.key));
-	if (alive && info->whole)
-		note_mount(v, info, &record, file);
-}
-
 /* A user of this machine counts as one of the cell: * names it. */
 static void
 look_at_everybody(json_t *findings, const char *root)
@@ -325,39 +309,38 @@ ask_mount(const struct visit *v, const struct mountinfo *info)
 		mount_text_findings(v->findings, info->path, error, text);
 	if (error != 0 || !info->whole || strstr(text, "state: safe\n") == NULL)
 		return;
-	be_patient(5);
+	doctor_be_patient(5);
 	look_at_acls(v->findings, info->path);
 	if (info->others)
 		look_at_everybody(v->findings, info->path);
-	be_patient(0);
-}
-
-static bool
-has_cell_file(const struct mountinfo *info, const char *wanted)
-{
-	static struct run_record record;
-	char file[PATH_MAX];
-	bool alive;
-
-	if (!run_dir_read(info->path, &record, &alive))
-		return false;
-	cell_file_of_mount(&record, file);
-	return strcmp(file, wanted) == 0;
+	doctor_be_patient(0);
 }
 
 static void
 look_at_mount(void *user, const struct mountinfo *info)
 {
+	static struct run_record record;
 	struct visit *v = user;
 	struct lock_visit locks = {v->findings, info, NULL};
+	char file[PATH_MAX] = ""; /* empty: not known */
+	bool alive;
 
-	if (!is_topmost(info) || !is_in_question(v, info) ||
-	    (v->file != NULL && !has_cell_file(info, v->file)))
+	if (!is_topmost(info) || !is_in_question(v, info))
+		return;
+	if (run_dir_read(info->path, &record, &alive))
+		cell_file_of_mount(&record, file);
+	if (v->file != NULL && strcmp(file, v->file) != 0)
 		return;
 	v->n++;
 	ask_mount(v, info);
 	local_lock_each(info, INT_MAX, add_lock, &locks);
-	note_cell(v, info);
+	if (file[0] == '\0')
+		return;
+	/* The key is that which the first mount of the cell uses. */
+	if (json_object_get(v->cells, file) == NULL)
+		json_object_set_new(v->cells, file, json_string(record.key));
+	if (alive && info->whole)
+		note_mount(v, info, &record, file);
 }
 
 int

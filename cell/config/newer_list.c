@@ -1,6 +1,7 @@
 #include "cell/config/newer_list.h"
 
 #include <dirent.h>
+#include <libgen.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -52,12 +53,10 @@ bool
 newer_list_around(const char *path, struct cell_file *cell_file)
 {
 	char directory[PATH_MAX];
-	const char *slash = strrchr(path, '/');
 	bool newer;
 
-	snprintf(directory, sizeof directory, "%.*s", slash ? (int)(slash - path) : 1,
-	         slash ? path : ".");
-	newer = newer_list_in(directory, cell_file);
+	snprintf(directory, sizeof directory, "%s", path);
+	newer = newer_list_in(dirname(directory), cell_file);
 	snprintf(directory, sizeof directory, LOCALSTATEDIR "/lib/lsfs/%s", cell_file->name);
 	return newer_list_in(directory, cell_file) || newer;
 }
