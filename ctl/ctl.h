@@ -9,6 +9,8 @@
 #include "cell/sys/run_dir.h"
 
 enum { CTL_OK = 0, CTL_FAILED = 1, CTL_USAGE = 2, CTL_UNKNOWN = 3 };
+/* Of a command that could not be run: as a shell has them. */
+enum { CTL_NOT_RUN = 126, CTL_NOT_FOUND = 127 };
 
 /* ---- command.c: what the user has given, by tables ---- */
 
@@ -72,6 +74,11 @@ int ctl_usage(const char *what, const char *why);
 bool ctl_take_count(void *to, const char *text);
 /* Takes a span of time, as 2, 2s or 1d, as an option's double of seconds. */
 bool ctl_take_span(void *to, const char *text);
+
+/* ---- program.c ---- */
+
+/* Goes on as this command. If that can't be run, returns its exit code, after an error message. */
+int program_become(char *const command[]);
 
 /* ---- completion.c ---- */
 

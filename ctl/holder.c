@@ -22,11 +22,7 @@
 #include "ctl/command_group.h"
 #include "ctl/ctl.h"
 
-enum {
-	ASK_EVERY_MS = 200, /* interval at which the mount is asked whether the session lives */
-	EXIT_NOT_RUN = 126,
-	EXIT_NOT_FOUND = 127,
-};
+enum { ASK_EVERY_MS = 200 }; /* interval at which the mount is asked if the session lives */
 
 struct holder {
 	const struct lock_options *l;
@@ -336,13 +332,10 @@ static int
 execute(void *user)
 {
 	const struct holder *h = user;
-	char **argv = h->l->command;
 
 	command_group_enter();
 	sigprocmask(SIG_SETMASK, h->before, NULL);
-	execvp(argv[0], argv);
-	log_error("%s: cannot run it: %s", argv[0], strerror(errno));
-	_exit(errno == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_RUN);
+	_exit(program_become(h->l->command));
 }
 
 /* Starts the command with our descriptors and environment, but as a child of the supervisor; it is

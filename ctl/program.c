@@ -30,6 +30,17 @@ find(const char *name, char path[PATH_MAX])
 	snprintf(path, PATH_MAX, "%s", name);
 }
 
+int
+program_become(char *const command[])
+{
+	int error;
+
+	execvp(command[0], command);
+	error = errno;
+	log_error("%s: cannot run it: %s", command[0], strerror(error));
+	return error == ENOENT ? CTL_NOT_FOUND : CTL_NOT_RUN;
+}
+
 /* Called in the child. */
 static void __attribute__((noreturn)) execute(char *const argv[])
 {

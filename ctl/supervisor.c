@@ -20,8 +20,6 @@
 #include "ctl/wait_note.h"
 
 enum {
-	EXIT_NOT_RUN = 126,
-	EXIT_NOT_FOUND = 127,
 	EXIT_BY_SIGNAL = 128,
 	RESERVE_S = 1, /* from killing the command until the lock can be granted to others */
 	WARNING_S = 5, /* from SIGTERM to SIGKILL */
@@ -294,7 +292,7 @@ command_started(struct supervisor *s, pid_t pid)
 	s->state = RUNS;
 	s->command = pid;
 	if (pid == 0)
-		command_ended(s, EXIT_NOT_RUN);
+		command_ended(s, CTL_NOT_RUN);
 	else
 		command_group_started(&s->group, pid);
 	health_check_begin(&s->check, clock_now());
@@ -468,7 +466,7 @@ comes_again(const struct supervisor *s)
 	if (!s->l->restarts || s->told_to_end)
 		return false;
 	return s->result == EXIT_LOST ||
-	       (s->state == ENDED && s->result != EXIT_NOT_RUN && s->result != EXIT_NOT_FOUND);
+	       (s->state == ENDED && s->result != CTL_NOT_RUN && s->result != CTL_NOT_FOUND);
 }
 
 /* Holds the lock once; `again` becomes true when that is to be repeated. */

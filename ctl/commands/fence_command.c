@@ -14,7 +14,7 @@
 #include "cell/sys/log.h"
 #include "ctl/ctl.h"
 
-enum { LONGEST_TOKEN = 20, EXIT_NOT_RUN = 126, EXIT_NOT_FOUND = 127 };
+enum { LONGEST_TOKEN = 20 };
 
 struct fence {
 	char state[PATH_MAX]; /* the file with the highest token */
@@ -149,11 +149,7 @@ run(const struct ctl *ctl, int argc, char **argv)
 		return CTL_FAILED;
 	}
 	rc = admit(&f);
-	if (rc != CTL_OK)
-		return rc;
-	execvp(ctl->command[0], ctl->command);
-	log_error("%s: cannot run it: %s", ctl->command[0], strerror(errno));
-	return errno == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_RUN;
+	return rc == CTL_OK ? program_become(ctl->command) : rc;
 }
 
 const struct ctl_command fence_command = {

@@ -10,8 +10,6 @@
 #include "cell/sys/lsfs_ioctl.h"
 #include "ctl/ctl.h"
 
-enum { EXIT_NOT_RUN = 126, EXIT_NOT_FOUND = 127 };
-
 static bool ephemeral;
 static const bool alone = true; /* a command is needed only where it is to keep the file */
 
@@ -65,9 +63,7 @@ run(const struct ctl *ctl, int argc, char **argv)
 		return CTL_OK;
 	fflush(stdout);
 	setenv("LS_NEW", path, 1);
-	execvp(ctl->command[0], ctl->command);
-	log_error("%s: cannot run it: %s", ctl->command[0], strerror(errno));
-	return errno == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_RUN;
+	return program_become(ctl->command);
 }
 
 const struct ctl_command new_command = {
