@@ -58,7 +58,7 @@ path_of_replica(const struct making *m, int id, const char *file)
 }
 
 static const char *
-cell_file(const struct making *m)
+path_of_cell_file(const struct making *m)
 {
 	char name[LIMIT_CELL_NAME + 8];
 
@@ -87,7 +87,7 @@ all_free(const struct making *m)
 	for (int i = 0; i < m->cell_file->replicas_n; i++)
 		if (!is_free(path_of_replica(m, m->cell_file->replicas[i].id, "")))
 			return false;
-	return is_free(path_in(m, "admin.key")) && is_free(cell_file(m));
+	return is_free(path_in(m, "admin.key")) && is_free(path_of_cell_file(m));
 }
 
 static bool
@@ -98,33 +98,25 @@ make_state(struct making *m, const struct cell_file_replica *r)
 	return m->state == NULL || record_made(m, path, m->state->place(m->state->user, path));
 }
 
+/* Makes a key file; puts the public half into `public`. `principal` NULL: a replica's. */
 static bool
-make_data_directory(struct making *m, struct cell_file_replica *r)
+make_key(struct making *m, const char *path, const char *principal, uint8_t public[NOISE_KEY])
 {
-	const char *path = path_of_replica(m, r->id, "");
 	struct noise_pair pair;
-	bool ok;
+	const bool ok = record_made(m, path, key_file_create_channel(path, principal, &pair));
 
-	if (!record_made(m, path, mkdir(path, 0700) < 0 ? -errno : 0))
-		return false;
-	path = path_of_replica(m, r->id, "replica.key");
-	ok = record_made(m, path, key_file_create_channel(path, NULL, &pair));
-	memcpy(r->public_key, pair.public, sizeof r->public_key);
+	memcpy(public, pair.public, NOISE_KEY);
 	explicit_bzero(&pair, sizeof pair);
 	return ok;
 }
 
 static bool
-make_admin(struct making *m)
+make_data_directory(struct making *m, struct cell_file_replica *r)
 {
-	const char *path = path_in(m, "admin.key");
-	struct noise_pair pair;
-	bool ok = record_made(m, path, key_file_create_channel(path, "admin", &pair));
+	const char *path = path_of_replica(m, r->id, "");
 
-	memcpy(m->cell_file->admin_public, pair.public, sizeof m->cell_file->admin_public);
-	m->cell_file->has_admin = true;
-	explicit_bzero(&pair, sizeof pair);
-	return ok;
+	return record_made(m, path, mkdir(path, 0700) < 0 ? -errno : 0) &&
+	       make_key(m, path_of_replica(m, r->id, "replica.key"), NULL, r->public_key);
 }
 
 /* Makes the signing key in the first data directory, and copies of it in the others. */
@@ -160,14 +152,15 @@ make_all(struct making *m)
 		if (!make_data_directory(m, &m->cell_file->replicas[i]) || !make_signing(m, i) ||
 		    !make_state(m, &m->cell_file->replicas[i]))
 			return false;
-	if (!make_admin(m))
+	m->cell_file->has_admin = true;
+	if (!make_key(m, path_in(m, "admin.key"), "admin", m->cell_file->admin_public))
 		return false;
 	for (int i = 0; i < m->cell_file->replicas_n; i++) {
 		path = path_of_replica(m, m->cell_file->replicas[i].id, "cell.conf");
 		if (!record_made(m, path, cell_file_write(path, m->cell_file)))
 			return false;
 	}
-	path = cell_file(m);
+	path = path_of_cell_file(m);
 	/* This write also syncs the directory, and with it the entries made before. */
 	return record_made(m, path, cell_file_write(path, m->cell_file));
 }

@@ -369,19 +369,14 @@ run_command(int argc, char **argv)
 	return run_form(&s, f, argc - (f->name != NULL), argv + (f->name != NULL));
 }
 
-static int
-no_command(const char *name)
-{
-	log_error("%s: no such command (see lsctl --help)", name);
-	return wrong_use;
-}
-
+/* NULL after an error message. */
 static const struct ctl_command *
 find_command(const char *name)
 {
 	for (size_t i = 0; commands[i] != NULL; i++)
 		if (strcmp(commands[i]->name, name) == 0)
 			return commands[i];
+	log_error("%s: no such command (see lsctl --help)", name);
 	return NULL;
 }
 
@@ -415,10 +410,12 @@ ctl_run(const struct ctl_command *const *all, int argc, char **argv)
 		return completion_print(commands, global, &given, argc - 1, argv + 1);
 	if (strcmp(argv[0], "help") == 0) {
 		command = argc > 1 ? find_command(argv[1]) : NULL;
-		return argc > 1 && command == NULL ? no_command(argv[1]) : print_help(command);
+		return argc > 1 && command == NULL ? wrong_use : print_help(command);
 	}
 	command = find_command(argv[0]);
-	if (command != NULL && command != &status_command)
+	if (command == NULL)
+		return wrong_use;
+	if (command != &status_command)
 		wrong_use = CTL_USAGE;
-	return command != NULL ? run_command(argc, argv) : no_command(argv[0]);
+	return run_command(argc, argv);
 }

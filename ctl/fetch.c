@@ -7,8 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 #include "cell/base/must.h"
-#include "cell/net/transport.h"
 #include "cell/copy/state_fetch.h"
+#include "cell/net/transport.h"
 #include "cell/sys/clock.h"
 #include "cell/sys/file.h"
 #include "cell/sys/log.h"

@@ -18,21 +18,19 @@ struct party {
 };
 
 static bool
-party_parse(const char *text, struct party *l)
+party_parse(const char *text, struct party *p)
 {
-	return sscanf(text, "%*u %64s %255s %15s %*s %lld", l->principal, l->host, l->pid,
-	              &l->seconds) == 4;
+	return sscanf(text, "%*u %64s %255s %15s %*s %lld", p->principal, p->host, p->pid,
+	              &p->seconds) == 4;
 }
 
 /* The text of an attribute; empty if it has none. */
-static char *
-attribute(const char *path, const char *name)
+static void
+attribute(const char *path, const char *name, char text[XATTR_SIZE_MAX + 1])
 {
-	char *text = calloc(1, XATTR_SIZE_MAX + 1);
+	const ssize_t n = getxattr(path, name, text, XATTR_SIZE_MAX);
 
-	if (text && getxattr(path, name, text, XATTR_SIZE_MAX) < 0)
-		text[0] = '\0';
-	return text;
+	text[n < 0 ? 0 : n] = '\0';
 }
 
 /* The number of waiters in front of process `waiter` of this host; all others if it is not among
@@ -41,14 +39,14 @@ static int
 count_ahead(char *waiters, pid_t waiter)
 {
 	char host[LIMIT_HOST + 1];
-	struct party l;
+	struct party p;
 	int n = 0;
 
 	process_host(host);
 	for (char *text; (text = strsep(&waiters, "\n"));) {
-		if (!party_parse(text, &l))
+		if (!party_parse(text, &p))
 			continue;
-		if (!strcmp(l.host, host) && atol(l.pid) == (long)waiter)
+		if (!strcmp(p.host, host) && atol(p.pid) == (long)waiter)
 			break;
 		n++;
 	}
@@ -83,20 +81,19 @@ print_holders(const char *path, const char *holders, int ahead)
 void
 wait_note_print(const char *path, pid_t waiter)
 {
-	char *state = attribute(path, "user.ls.lock");
-	char *holders = attribute(path, "user.ls.lock_holders");
-	char *waiters = attribute(path, "user.ls.lock_waiters");
+	static char state[XATTR_SIZE_MAX + 1], holders[XATTR_SIZE_MAX + 1];
+	static char waiters[XATTR_SIZE_MAX + 1];
 	long seconds;
+	int ahead;
 
-	if (!state || !holders || !waiters)
-		return;
+	attribute(path, "user.ls.lock", state);
+	attribute(path, "user.ls.lock_holders", holders);
+	attribute(path, "user.ls.lock_waiters", waiters);
+	ahead = count_ahead(waiters, waiter);
 	if (sscanf(state, "delayed %ld", &seconds) == 1)
 		log_warn("%s: waiting: the session of the last holder has expired, and the "
 		         "lock-delay ends in %ld s; waiters ahead: %d",
-		         path, seconds, count_ahead(waiters, waiter));
+		         path, seconds, ahead);
 	else
-		print_holders(path, holders, count_ahead(waiters, waiter));
-	free(state);
-	free(holders);
-	free(waiters);
+		print_holders(path, holders, ahead);
 }

@@ -18,8 +18,8 @@ enum { LEAVE_PATIENCE_S = 20 };
 struct up {
 	const struct ctl *ctl;
 	const char *directory, *mountpoint;
-	const char
-	    *named; /* the cell's name as given; NULL: that of an existing cell, else local */
+	/* The cell's name as given; NULL: that of an existing cell, else local. */
+	const char *named;
 	const char *cell;
 	int replicas; /* number given; 0: that of an existing cell, else 1 */
 	struct place place;
