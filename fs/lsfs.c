@@ -314,13 +314,13 @@ start_device(struct lsfs *l)
 	struct device_config config = {
 	    .uid = getuid(),
 	    .gid = getgid(),
+	    .source = l->source.shown,
 	    .options = text,
 	    .ready = on_init_answered,
 	    .ended = on_device_ended,
 	    .user = l,
 	};
 
-	config.source = l->source.shown;
 	snprintf(text, sizeof text, "%s%s%s", o->allow_other ? "allow_other" : "",
 	         o->allow_other && o->kernel ? "," : "", o->kernel ? o->kernel : "");
 	return device_init(&l->device, &config) == 0;

@@ -136,9 +136,7 @@ name_meant(const struct options *o)
 	char here[PATH_MAX];
 
 	if (!o->helper || !name || !getcwd(here, sizeof here) ||
-	    !is_no_cell_file(o->source, name + 1))
-		return o->source;
-	if (strncmp(o->source, here, strlen(here)) != 0 ||
+	    !is_no_cell_file(o->source, name + 1) || strncmp(o->source, here, strlen(here)) != 0 ||
 	    (size_t)(name - o->source) != strlen(here) - !strcmp(here, "/"))
 		return o->source;
 	return name + 1;
@@ -146,32 +144,18 @@ name_meant(const struct options *o)
 
 /* Refuses a data directory at or below the mount point: the replica's own file accesses would wait
  * for the mount that it serves. */
-static bool
-find_directory(struct source *s, const struct options *o, const char *mountpoint)
-{
-	if (!resolve(o->source, s->path))
-		return false;
-	if (mountinfo_lies_in(s->path, mountpoint)) {
-		log_error("%s: the data directory lies below the mount point", s->path);
-		return false;
-	}
-	return true;
-}
-
 bool
 source_find(struct source *s, const struct options *o, const char *mountpoint)
 {
 	const char *named = o->standalone ? o->source : name_meant(o);
 	char file[PATH_MAX];
-	bool by_name = false;
+	const bool by_name = !o->standalone && cell_file_locate(named, file, sizeof file);
 
-	if (o->standalone) {
-		if (!find_directory(s, o, mountpoint))
-			return false;
-	} else {
-		by_name = cell_file_locate(named, file, sizeof file);
-		if (!resolve(file, s->path))
-			return false;
+	if (!resolve(o->standalone ? named : file, s->path))
+		return false;
+	if (o->standalone && mountinfo_lies_in(s->path, mountpoint)) {
+		log_error("%s: the data directory lies below the mount point", s->path);
+		return false;
 	}
 	snprintf(s->shown, sizeof s->shown, "%s", by_name ? named : s->path);
 	return true;

@@ -18,8 +18,8 @@ struct parked {
 	struct replies *replies;
 	fuse_req_t req;
 	uint64_t call;
-	struct bytes
-	    request; /* as the kernel sent it, if it may wait for a lock or an event; owned */
+	/* As the kernel sent it, if it may wait for a lock or an event; owned. */
+	struct bytes request;
 	enum mount_event_kind kind;
 	bool by_ioctl;
 	uint64_t ino;

@@ -125,7 +125,8 @@ append(struct mount *m, struct event_stream *s, const struct client_watched *w, 
 	must(!s->lines.failed);
 }
 
-void
+/* Appends the event to all streams; `wall_ns`: now, by the time of day. */
+static void
 event_stream_told(struct mount *m, const struct client_watched *w, int64_t wall_ns)
 {
 	struct event_stream *s;

@@ -98,8 +98,6 @@ void event_stream_close(struct mount *m, struct handle *h);
 void event_stream_free(struct mount *m, struct handle *h);
 /* Answers a read, now or with the next event. */
 void event_stream_read(struct mount *m, struct call *c);
-/* Appends the event to all streams; `wall_ns`: now, by the time of day. */
-void event_stream_told(struct mount *m, const struct client_watched *w, int64_t wall_ns);
 
 /* The file .cell/changes. */
 

@@ -29,12 +29,6 @@ virtual_named(struct bytes name)
 	return 0;
 }
 
-static bool
-is_writable(uint64_t ino)
-{
-	return ino == MOUNT_INO_CHECK || ino == MOUNT_INO_TXN;
-}
-
 static mode_t
 mode_of(uint64_t ino)
 {
@@ -42,6 +36,12 @@ mode_of(uint64_t ino)
 		if (files[i].ino == ino)
 			return files[i].mode;
 	return S_IFDIR | 0555;
+}
+
+static bool
+is_writable(uint64_t ino)
+{
+	return (mode_of(ino) & S_IWUSR) != 0;
 }
 
 /* ---- status ---- */
@@ -104,7 +104,7 @@ virtual_stat(struct mount *m, uint64_t ino)
 	return s;
 }
 
-/* ---- calls ---- */
+/* ---- directory and handles ---- */
 
 static void
 virtual_opendir(struct mount *m, struct call *c)

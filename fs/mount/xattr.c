@@ -153,23 +153,15 @@ set_acl(struct mount *m, struct call *c, enum acl_name which, struct bytes value
 	call_ask(m, c, &op, set_heard);
 }
 
-static void
-set_acl_read(struct mount *m, struct call *c, struct bytes value)
-{
-	set_acl(m, c, ACL_READ, value);
-}
+#define SET_ACL(name, which)                                                            \
+	static void set_acl_##name(struct mount *m, struct call *c, struct bytes value) \
+	{                                                                               \
+		set_acl(m, c, which, value);                                            \
+	}
 
-static void
-set_acl_write(struct mount *m, struct call *c, struct bytes value)
-{
-	set_acl(m, c, ACL_WRITE, value);
-}
-
-static void
-set_acl_change(struct mount *m, struct call *c, struct bytes value)
-{
-	set_acl(m, c, ACL_CHANGE, value);
-}
+SET_ACL(read, ACL_READ)
+SET_ACL(write, ACL_WRITE)
+SET_ACL(change, ACL_CHANGE)
 
 /* `op` has its code, and what else it needs but node and number. */
 static void
