@@ -3,12 +3,10 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-enum { LINE = 2048 };
-
 void
 clock_io_log(const struct clock_io *io, enum log_level level, const char *format, ...)
 {
-	char line[LINE];
+	char line[2048];
 	va_list args;
 
 	if (io->log == NULL)

@@ -83,7 +83,6 @@ enum {
 	LIMIT_LOG_LINES = 1000, /* to the system's log within LIMIT_LOG_WINDOW_S */
 	LIMIT_LOG_WINDOW_S = 10,
 	LIMIT_LOCK_DELAY_S = 60, /* Chubby, section 2.4: bounds the harm of a faulty client */
-	LIMIT_LEASE_MIN_S = 1,
 	LIMIT_LEASE_MAX_S = 60,
 
 	DEFAULT_LOCK_DELAY_S = 15,

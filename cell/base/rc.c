@@ -1,6 +1,7 @@
+#include "cell/base/rc.h"
+
 #include <errno.h>
 #include <stddef.h>
-#include "cell/base/rc.h"
 
 struct row {
 	int error;

@@ -56,7 +56,6 @@ uint8_t setting_named(const char *name, size_t len);
 bool setting_parse(uint8_t code, const char *text, uint64_t *value);
 /* The text form of its values, for people: "a number above 0 with ms, s or m". */
 const char *setting_form(uint8_t code);
-/* Prints a value in the form that setting_parse reads, with the greatest suffix that divides it. */
 enum { SETTING_TEXT = 32 };
 /* Prints a value in the form that setting_parse reads, with the greatest suffix that divides it. */
 void setting_print(uint8_t code, uint64_t value, char text[SETTING_TEXT]);

@@ -1,7 +1,5 @@
 #include "cell/copy/state_fetch.h"
 
-#include <string.h>
-
 #include "cell/base/checksum.h"
 #include "cell/base/must.h"
 

@@ -1,5 +1,4 @@
 #include <errno.h>
-#include <netinet/in.h>
 #include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>

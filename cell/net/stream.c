@@ -212,7 +212,7 @@ send_chunk(struct stream *s)
 	/* The memory of an empty queue is freed, for most connections are idle most of the time. A
 	 * long queue is moved when half of it was sent. */
 	s->out_begin += chunk.len;
-	if (s->out_begin == s->out.len || s->out_begin >= s->out.len / 2) {
+	if (s->out_begin >= s->out.len / 2) {
 		s->out.len -= s->out_begin;
 		if (s->out.len > 0)
 			memmove(s->out.data, s->out.data + s->out_begin, s->out.len);
@@ -282,7 +282,7 @@ become_open(struct stream *s)
 	transport_clear_deadline(s);
 	s->state = STREAM_OPEN;
 	s->tell = true;
-	if (s->dialer == NULL && !channel_role_is_replica(s->channel.role))
+	if (is_client(s))
 		s->frame_max = CLIENT_FRAME_MAX;
 	socket_options_set(s);
 	datagram_socket_open(s);

@@ -10,7 +10,6 @@
 #include "cell/page/web.h"
 #include "cell/replica/replica.h"
 #include "cell/sys/clock.h"
-#include "cell/sys/log.h"
 #include "cell/sys/secret.h"
 #include "cell/view/cell_lists.h"
 #include "cell/view/health.h"

@@ -1,6 +1,5 @@
 /* The condition of a replica, and its status, for people: sent on any connection, without a
  * session; and the use that a client makes of it, for the server. */
-#include "cell/base/must.h"
 #include "cell/replica/internal.h"
 #include "cell/wire/codec.h"
 

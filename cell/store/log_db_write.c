@@ -1,7 +1,5 @@
 #include "cell/store/log_db.h"
 
-#include <string.h>
-
 #include "cell/base/checksum.h"
 #include "cell/base/must.h"
 #include "cell/sys/clock.h"

@@ -1,7 +1,6 @@
 /* Lists of rows, and the columns of the tables. */
 #include <assert.h>
 #include <stdlib.h>
-#include <string.h>
 #include "cell/base/checksum.h"
 #include "cell/base/memory.h"
 #include "cell/base/must.h"

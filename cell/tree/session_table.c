@@ -101,7 +101,7 @@ session_add(struct tree *t, const struct tree_session *from)
 	return s;
 }
 
-void
+static void
 session_free(struct session *s)
 {
 	free((void *)s->nonce.data);

@@ -100,8 +100,6 @@ struct subject session_subject(const struct tree *t, const struct session *s, st
 struct session *session_by_nonce(const struct tree *t, struct bytes nonce);
 /* A new session; its texts are copied. */
 struct session *session_add(struct tree *t, const struct tree_session *from);
-/* Frees the session and its texts. */
-void session_free(struct session *s);
 /* Frees all sessions: the tree ends. */
 void session_table_free(struct tree *t);
 /* The session is no longer live, and the first part of its locks and files is removed. */

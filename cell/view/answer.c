@@ -1,7 +1,6 @@
 #include "cell/view/answer.h"
 
 #include <stdio.h>
-#include <string.h>
 #include "cell/sys/clock.h"
 #include "cell/wire/codec.h"
 

@@ -39,7 +39,7 @@ enum rc wire_get_frame(struct bytes frame, struct message *m);
 
 /* An operation: u8 code, fields. */
 void wire_put_op(struct buffer *to, const struct op *op);
-/* Views lead into `from`. RC_OK or RC_PROTO. */
+/* Views lead into `from`. RC_OK or RC_BAD_MESSAGE. */
 enum rc wire_get_op(struct bytes from, struct op *op);
 /* The row of the schema for an operation; NULL if none has this code. */
 const struct variant *wire_op(unsigned code);

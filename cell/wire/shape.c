@@ -80,7 +80,7 @@ static const struct variant results[] = {
 };
 
 static const struct variant messages[] = {
-#define X(code, id, order) [code] = {.name = #id, .shape = &shape_msg_##id, .turn = TURN_##order},
+#define X(code, id, turn_) [code] = {.name = #id, .shape = &shape_msg_##id, .turn = TURN_##turn_},
     WIRE_MESSAGES(X)
 #undef X
 };

@@ -59,7 +59,7 @@ enum operation {
 	OPERATION_BACKED_UP = 10, /* a backup was made and verified */
 	OPERATION_UNLOCK = 11,
 };
-/* The name of a file that was numbered: with the prefix's length, the prefix, the number. */
+/* The format of a numbered file's name: the length of the prefix, the prefix, the number. */
 #define NUMBERED_NAME "%.*s%010llu"
 /* The lines of a transaction. */
 enum step_kind {

@@ -6,7 +6,6 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include "cell/base/limit.h"
 #include "cell/sys/lsfs_ioctl.h"
 #include "fs/fuse/device.h"
 #include "fs/fuse/poll_handle.h"

@@ -4,7 +4,6 @@
  * it; other calls on the same handle wait behind it, in order. Calls on different handles never
  * wait for each other. */
 #include <fcntl.h>
-#include <sys/stat.h>
 #include "cell/base/keyed.h"
 #include "fs/mount/internal.h"
 
