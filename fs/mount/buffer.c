@@ -9,16 +9,28 @@
 static bool
 is_writer(const struct writer *w, uint64_t lock_owner, pid_t pid)
 {
-	return w->lock_owner ? w->lock_owner == lock_owner : w->pid == pid;
+	return w->lock_owner && lock_owner ? w->lock_owner == lock_owner : w->pid == pid;
+}
+
+static bool
+is_among(const struct writer *writers, size_t writers_n, uint64_t lock_owner, pid_t pid)
+{
+	for (size_t n = 0; n < writers_n; n++)
+		if (is_writer(&writers[n], lock_owner, pid))
+			return true;
+	return false;
 }
 
 bool
 buffer_written_by(const struct handle *h, uint64_t lock_owner, pid_t pid)
 {
-	for (size_t n = 0; n < h->writers_n; n++)
-		if (is_writer(&h->writers[n], lock_owner, pid))
-			return true;
-	return false;
+	return is_among(h->writers, h->writers_n, lock_owner, pid);
+}
+
+bool
+buffer_lost_by(const struct handle *h, uint64_t lock_owner, pid_t pid)
+{
+	return h->creditors_n == 0 || is_among(h->creditors, h->creditors_n, lock_owner, pid);
 }
 
 bool
@@ -313,9 +325,12 @@ write_entered(struct mount *m, struct call *c)
 {
 	struct handle *h = c->handle;
 	struct op op = {.code = OP_get_attr};
+	int error = commit_unheard(h, &c->event);
 
-	if (h->inode->dead && !inode_lives_on(h->inode)) {
-		call_status(m, c, ESTALE);
+	if (error == 0 && h->inode->dead && !inode_lives_on(h->inode))
+		error = ESTALE;
+	if (error) {
+		call_status(m, c, error);
 	} else if (!write_appends(h, &c->event) && lacks_base(h)) {
 		snapshot_fetch(m, c, write_based);
 	} else if (write_appends(h, &c->event) && !h->inode->dead &&
@@ -396,9 +411,12 @@ static void
 truncate_entered(struct mount *m, struct call *c)
 {
 	struct handle *h = c->handle;
+	int error = commit_unheard(h, &c->event);
 
-	if (h->inode->dead && !inode_lives_on(h->inode))
-		call_status(m, c, ESTALE);
+	if (error == 0 && h->inode->dead && !inode_lives_on(h->inode))
+		error = ESTALE;
+	if (error)
+		call_status(m, c, error);
 	else if (lacks_base(h))
 		snapshot_fetch(m, c, truncate_based);
 	else

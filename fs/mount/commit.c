@@ -1,8 +1,72 @@
 /* When and how a buffer is committed: when a process that wrote closes a descriptor, at fsync,
  * before and after locking, before a rename, and otherwise at the release. Uncommitted writes are
- * not visible to other processes, and every error is reported to a caller, except an error at the
- * release. */
+ * not visible to other processes, and every error is reported to a writer, except an error at the
+ * release. If the caller of the call that commits is no writer, or has been answered, the error is
+ * owed to the writers. */
 #include "fs/mount/internal.h"
+
+/* ---- the error that is owed ---- */
+
+/* An error that nobody has heard comes before one that a close has returned. Of two of them the
+ * first is kept, for anybody. Returns true if it is this one. */
+static bool
+owe(struct handle *h, int error, bool heard)
+{
+	const bool first = h->owed == 0 || h->heard;
+
+	if (!first && heard)
+		return false;
+	h->creditors_n = 0;
+	if (!first)
+		return false;
+	h->owed = error;
+	h->heard = heard;
+	return true;
+}
+
+void
+commit_owe(struct handle *h, int error, bool heard)
+{
+	if (!owe(h, error, heard))
+		return;
+	for (; h->creditors_n < h->writers_n; h->creditors_n++) {
+		ARRAY_ROOM(h->creditors, h->creditors_n, h->creditors_room);
+		h->creditors[h->creditors_n] = h->writers[h->creditors_n];
+	}
+}
+
+/* A dead handle keeps its error: no call succeeds on it any more. */
+static int
+take_owed(struct handle *h)
+{
+	int owed = h->owed;
+
+	if (!h->dead)
+		h->owed = 0;
+	return owed;
+}
+
+/* The child of a writer closes the copies of its descriptors, and ignores the errors. */
+static bool
+is_owed_to(const struct handle *h, const struct mount_event *e)
+{
+	return h->dead || buffer_lost_by(h, e->lock_owner, e->pid);
+}
+
+int
+commit_unheard(struct handle *h, const struct mount_event *e)
+{
+	return !h->heard && is_owed_to(h, e) ? take_owed(h) : 0;
+}
+
+void
+commit_read_again(struct handle *h)
+{
+	if (h->heard)
+		h->owed = 0;
+}
+
+/* ---- the commit ---- */
 
 static struct op
 commit_op(const struct handle *h)
@@ -78,11 +142,16 @@ commit_in_memory(struct mount *m, struct handle *h)
 	return 0;
 }
 
+/* The caller hears the error, unless it was answered; other writers do not. */
 static void
-commit_failed(struct mount *m, struct handle *h, int error)
+commit_failed(struct mount *m, struct call *c)
 {
+	struct handle *h = c->handle;
+
 	MOUNT_TRACE(m, "handle %llu: the buffer of %zu bytes is dropped: %s",
-	            (unsigned long long)h->fh, h->edited.len, rc_errno_name(error));
+	            (unsigned long long)h->fh, h->edited.len, rc_errno_name(c->error));
+	if (c->answered || c->event.kind == MOUNT_FLUSH)
+		commit_owe(h, c->error, !c->answered);
 	buffer_drop(m, h);
 }
 
@@ -118,7 +187,7 @@ commit_heard(struct mount *m, struct call *c, const struct client_answer *a)
 		return;
 	}
 	if (c->error) {
-		commit_failed(m, h, c->error);
+		commit_failed(m, c);
 	} else if (h->edit != EDIT_NONE) {
 		MESSAGE_TRACE(m->config.trace,
 		              "handle %llu: its buffer of %zu bytes is generation %llu",
@@ -148,7 +217,7 @@ commit(struct mount *m, struct call *c, call_next *next)
 		if (!h->refused && inode_lives_on(h->inode))
 			c->error = commit_in_memory(m, h);
 		if (c->error)
-			commit_failed(m, h, c->error);
+			commit_failed(m, c);
 		next(m, c);
 	} else {
 		op = commit_op(h);
@@ -157,13 +226,27 @@ commit(struct mount *m, struct call *c, call_next *next)
 	}
 }
 
+void
+commit_or_owed(struct mount *m, struct call *c, bool again, call_next *next)
+{
+	struct handle *h = c->handle;
+
+	if (h->edit != EDIT_NONE) {
+		commit(m, c, next);
+		return;
+	}
+	c->error = again || !h->heard ? take_owed(h) : 0;
+	next(m, c);
+}
+
+/* Its writers are not known any more. */
 static void
 behind_heard(struct mount *m, struct call *c, const struct client_answer *a)
 {
 	int error = call_errno(m, c, a);
 
-	if (error && c->handle->owed == 0)
-		c->handle->owed = error;
+	if (error)
+		owe(c->handle, error, false);
 	call_end(m, c);
 }
 
@@ -171,29 +254,25 @@ void
 commit_behind(struct mount *m, struct handle *h)
 {
 	struct op op;
+	int error = 0;
 
 	if (h->edit == EDIT_NONE || h->committing)
 		return;
-	if (!h->refused && inode_lives_on(h->inode)) {
-		commit_in_memory(m, h);
-	} else if (!h->refused && !h->inode->dead) {
+	if (h->refused || (h->inode->dead && !inode_lives_on(h->inode))) {
+		error = h->refused ? h->refused : ESTALE;
+	} else if (h->inode->dead) {
+		error = commit_in_memory(m, h);
+	} else {
 		op = commit_op(h);
 		call_ask(m, call_behind(m, h->inode, h), &op, behind_heard);
 		op = date_op(h);
 		if (h->dated)
 			call_ask(m, call_behind(m, h->inode, h), &op, behind_heard);
 	}
+	if (error)
+		commit_owe(h, error, false);
 	snapshot_drop(m, h);
 	buffer_drop(m, h);
-}
-
-int
-commit_owed(struct handle *h)
-{
-	int owed = h->owed;
-
-	h->owed = 0;
-	return owed;
 }
 
 /* ---- fsync ---- */
@@ -201,15 +280,13 @@ commit_owed(struct handle *h)
 static void
 fsync_committed(struct mount *m, struct call *c)
 {
-	int owed = commit_owed(c->handle);
-
-	call_status(m, c, c->error ? c->error : owed);
+	call_status(m, c, c->error);
 }
 
 static void
 fsync_entered(struct mount *m, struct call *c)
 {
-	commit(m, c, fsync_committed);
+	commit_or_owed(m, c, true, fsync_committed);
 }
 
 void
@@ -268,7 +345,9 @@ commit_wants(struct handle *h, const struct mount_event *e)
 	unsigned wants = 0;
 
 	if (h->edit != EDIT_NONE)
-		wants |= WANTS_FATE | (buffer_knows_process(h, e) ? 0 : WANTS_PROCESS);
+		wants |= WANTS_FATE;
+	if ((h->edit != EDIT_NONE || h->owed != 0) && !buffer_knows_process(h, e))
+		wants |= WANTS_PROCESS;
 	if (record_lock(h, e))
 		wants |= WANTS_FATE;
 	if (h->truncation)
@@ -306,14 +385,8 @@ flush_killed(struct mount *m, struct handle *h, const struct mount_event *e)
 static void
 flush_done(struct mount *m, struct call *c)
 {
-	struct handle *h = c->handle;
-	struct mount_lock *l = record_lock(h, &c->event);
-	int owed = commit_owed(h);
+	struct mount_lock *l = record_lock(c->handle, &c->event);
 
-	if (c->error == ECANCELED)
-		h->owed = ECANCELED;
-	if (c->error == 0)
-		c->error = owed;
 	if (l && c->event.fate != FATE_KILLED) {
 		handle_leave(m, c);
 		record_lock_free(m, c, l);
@@ -324,14 +397,25 @@ flush_done(struct mount *m, struct call *c)
 	call_status(m, c, c->error);
 }
 
+/* It may be the writer's last call, which must not succeed when an earlier write is lost. */
+static void
+flush_committed(struct mount *m, struct call *c)
+{
+	if (c->error == 0 && !c->answered)
+		c->error = commit_unheard(c->handle, &c->event);
+	flush_done(m, c);
+}
+
 static void
 flush_nothing(struct mount *m, struct call *c)
 {
-	const struct handle *h = c->handle;
+	struct handle *h = c->handle;
 
 	if (h->edit != EDIT_NONE && flush_obstacle(h, &c->event) != NULL)
 		MOUNT_TRACE(m, "handle %llu: %zu bytes are not committed: %s",
 		            (unsigned long long)h->fh, h->edited.len, flush_obstacle(h, &c->event));
+	if (is_owed_to(h, &c->event))
+		c->error = take_owed(h);
 	flush_done(m, c);
 }
 
@@ -342,7 +426,7 @@ flush_entered(struct mount *m, struct call *c)
 
 	flush_killed(m, h, &c->event);
 	if ((!h->tainted || c->event.fate != FATE_KILLED) && flush_commits(h, &c->event))
-		commit(m, c, flush_done);
+		commit(m, c, flush_committed);
 	else
 		flush_nothing(m, c);
 }

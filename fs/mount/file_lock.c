@@ -181,10 +181,7 @@ static void
 unlock_committed(struct mount *m, struct call *c)
 {
 	struct mount_lock *l = lock_of(c);
-	int owed = commit_owed(c->handle);
 
-	if (c->error == 0)
-		c->error = owed;
 	handle_leave(m, c);
 	if (l)
 		record_lock_free(m, c, l);
@@ -196,12 +193,13 @@ static void
 lock_entered(struct mount *m, struct call *c)
 {
 	const struct mount_lock *l = lock_of(c);
+	const bool holds = c->event.kind == MOUNT_SETLK || (l && l->mode != LOCK_NONE);
 
 	event_watch_seen(c->handle);
 	if (c->mode != LOCK_NONE)
-		commit(m, c, acquire_committed);
-	else if (c->event.kind == MOUNT_SETLK || (l && l->mode != LOCK_NONE))
-		commit(m, c, unlock_committed);
+		commit_or_owed(m, c, false, acquire_committed);
+	else if (holds || c->handle->edit == EDIT_NONE)
+		commit_or_owed(m, c, true, unlock_committed);
 	else
 		unlock_committed(m, c);
 }

@@ -59,6 +59,7 @@ handle_discard(struct mount *m, struct handle *h)
 	buffer_free(&h->pages);
 	free((void *)h->user.data);
 	free(h->writers);
+	free(h->creditors);
 	free((void *)h->listing.data);
 	free(h->children);
 	free(h);
@@ -208,8 +209,8 @@ handle_die(struct mount *m, struct handle *h)
 	            (unsigned long long)h->fh, h->edited.len);
 	h->dead = true;
 	event_watch_wake(m, h);
-	if (h->edit != EDIT_NONE && !h->owed)
-		h->owed = ESTALE;
+	if (h->edit != EDIT_NONE)
+		commit_owe(h, ESTALE, false);
 	buffer_drop(m, h);
 }
 

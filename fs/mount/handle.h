@@ -64,7 +64,12 @@ struct handle {
 	size_t writers_n, writers_room;
 	struct guard guard;          /* of its sequencer; node 0: none */
 	struct client_rights opened; /* access was checked then */
-	int owed;                    /* an error that the next fsync, unlock or close must return */
+
+	/* The error of a commit that a writer is still owed; 0: none. */
+	int owed;
+	bool heard;               /* a close has returned it already */
+	struct writer *creditors; /* the writers of what was lost; none: it is anybody's */
+	size_t creditors_n, creditors_room;
 
 	/* Events. */
 	bool polled;                 /* its node is watched */

@@ -364,6 +364,8 @@ void buffer_note_writer(struct handle *h, const struct mount_event *e);
 bool buffer_written_by(const struct handle *h, uint64_t lock_owner, pid_t pid);
 /* True if another one has, too. */
 bool buffer_written_by_others(const struct handle *h, uint64_t lock_owner, pid_t pid);
+/* True if it has written what was lost, and whose error is owed. */
+bool buffer_lost_by(const struct handle *h, uint64_t lock_owner, pid_t pid);
 /* The process that the event's thread belongs to, if that thread was the last to write for the
  * process, or has opened the file; 0 if that is unknown. */
 pid_t buffer_knows_process(const struct handle *h, const struct mount_event *e);
@@ -379,12 +381,20 @@ void buffer_revert(struct mount *m, struct handle *h);
 /* Commits the buffer, if it holds anything, and goes on with `next`; c->error is the result, a
  * positive errno or 0. The call must have entered the handle. */
 void commit(struct mount *m, struct call *c, call_next *next);
+/* The same for a caller who hears what is owed, if there is nothing to commit: an error that nobody
+ * has heard; `again`: also one that a close has returned. */
+void commit_or_owed(struct mount *m, struct call *c, bool again, call_next *next);
 /* Commits in the background: the request is sent now, unless a commit of the handle is under way.
- * An error is kept for commit_owed. */
+ * An error is owed. */
 void commit_behind(struct mount *m, struct handle *h);
-/* The error that fsync, unlock or close still has to return, 0 if there is none; it is returned
+/* The writers of the buffer are owed this error, by which it is lost. `heard`: a close returns the
+ * error; it is to be repeated, since shells ignore an error of close. */
+void commit_owe(struct handle *h, int error, bool heard);
+/* An error that nobody has heard, if the process of the event is owed one; 0 if not. It is returned
  * once. */
-int commit_owed(struct handle *h);
+int commit_unheard(struct handle *h, const struct mount_event *e);
+/* A caller has read the contents from the beginning: what a close has returned is not repeated. */
+void commit_read_again(struct handle *h);
 /* FLUSH: a close by one of those that have the handle open. */
 void commit_flush(struct mount *m, struct call *c);
 /* The part of mount_wants for FLUSH. */

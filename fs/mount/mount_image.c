@@ -251,6 +251,7 @@ image_handle(struct mount *m, struct image *i, struct versions_imaged *versions,
 	IMAGE(i, h->mtime_ns);
 	image_writers(i, h);
 	IMAGE(i, h->owed);
+	IMAGE(i, h->heard);
 	IMAGE(i, h->guard.node);
 	IMAGE(i, h->guard.lock_generation);
 	IMAGE(i, h->guard.mode);

@@ -259,6 +259,8 @@ read_serve(struct mount *m, struct call *c)
 	struct handle *h = c->handle;
 	size_t base = h->edit == EDIT_WHOLE ? 0 : h->base->data.len;
 
+	if (c->event.offset == 0)
+		commit_read_again(h);
 	h->at_end = (uint64_t)c->event.offset >= base + h->edited.len;
 	if (h->edit == EDIT_WHOLE)
 		call_data(m, c,

@@ -128,6 +128,85 @@ case_compare_and_swap_loses() {
 	P
 }
 
+# A loop of compare-and-swap on one descriptor, as a program that keeps it does.
+case_a_repeated_swap_is_applied_once() {
+	echo 0 > "$d/f"
+	python3 - "$d/f" <<-'P'
+		import errno, os, sys
+		path = sys.argv[1]
+		fd = os.open(path, os.O_RDWR)
+		tries = 0
+		while True:
+		    tries += 1
+		    n = int(os.pread(fd, 100, 0))
+		    if tries == 1:
+		        open(path, "w").write("5\n")
+		    copy = os.dup(fd)
+		    os.pwrite(copy, b"%d\n" % (n + 1), 0)
+		    try:
+		        os.close(copy)
+		        break
+		    except OSError as e:
+		        assert e.errno == errno.ECANCELED, e
+		assert open(path).read() == "6\n", open(path).read()
+		assert tries == 2, tries
+		os.close(fd)
+	P
+}
+
+# Another one renames the file, and hears of it; children close their copies of the descriptor.
+case_the_writer_is_told_what_is_lost() {
+	python3 - "$d" <<-'P'
+		import errno, os, subprocess, sys
+		def cancels(call, *args):
+		    try:
+		        call(*args)
+		    except OSError as e:
+		        assert e.errno == errno.ECANCELED, e
+		    else:
+		        raise AssertionError("it did not fail")
+		def lose():
+		    open(path, "w").write("old")
+		    fd = os.open(path, os.O_RDWR)
+		    os.read(fd, 100)
+		    os.pwrite(fd, b"mine", 0)
+		    open(path, "w").write("new")
+		    mv = "import os, sys; os.rename(sys.argv[1], sys.argv[1] + '2')"
+		    told = subprocess.run(["python3", "-c", mv, path], stderr=subprocess.PIPE,
+		                          text=True).stderr
+		    assert "Operation canceled" in told, told
+		    if os.fork() == 0:
+		        os.close(fd)
+		        os._exit(0)
+		    assert os.wait()[1] == 0
+		    subprocess.run(["true"], check=True)
+		    assert open(path).read() == "new"
+		    return fd
+		path = sys.argv[1] + "/f"
+		cancels(os.close, lose())
+		cancels(os.fsync, lose())
+		fd = lose()
+		cancels(os.write, fd, b"more")
+		os.close(fd)
+		assert open(path).read() == "new"
+	P
+}
+
+# Bash says nothing of an error of its own close.
+case_an_unlock_tells_of_a_write_that_was_lost() {
+	echo old > "$d/f"
+	exec 9<> "$d/f"
+	flock 9
+	read -r _ <&9
+	echo intruder > "$d/f"
+	echo first >&9
+	echo second >&9
+	refused "Operation canceled" flock -u 9
+	flock 9
+	flock -u 9
+	exec 9>&-
+}
+
 case_a_killed_writer_commits_nothing() {
 	echo old > "$d/f"
 	python3 - "$d/f" <<-'P'

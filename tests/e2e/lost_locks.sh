@@ -74,6 +74,31 @@ case_session_destroyed() {
 	wait_until "there is a new session" is_in_state "$m" safe
 }
 
+# Its children close their copies of the descriptor first.
+case_a_writer_is_told_that_its_session_is_lost() {
+	python3 - "$LSCTL" "$cell/dc1.conf" "$(session "$m")" "$m/lost" <<-'P'
+		import errno, os, select, subprocess, sys
+		lsctl, conf, session, path = sys.argv[1:]
+		fd = os.open(path, os.O_RDWR | os.O_CREAT)
+		os.write(fd, b"lost")
+		subprocess.run([lsctl, "--cell", conf, "session", "destroy", session], check=True)
+		ended = select.poll()
+		ended.register(fd, 0)
+		assert ended.poll(20000), "the descriptor is alive"
+		if os.fork() == 0:
+		    os._exit(0)
+		assert os.wait()[1] == 0
+		subprocess.run(["true"], check=True)
+		try:
+		    os.close(fd)
+		    sys.exit("the writer was not told")
+		except OSError as e:
+		    assert e.errno == errno.ESTALE, e
+	P
+	wait_until "there is a new session" is_in_state "$m" safe
+	is "$(cat "$m/lost")" ""
+}
+
 # Whoever may delete the file breaks the lock: the command ends at once, not when it likes to.
 case_its_file_goes() {
 	local name
