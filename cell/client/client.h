@@ -133,7 +133,9 @@ struct client_answer {
 };
 
 /* A lock was granted to an acquire that had been answered RC_QUEUED; or, with rc RC_STALE, it never
- * will be: the node was deleted. (When the session expires all waits end, without a grant.) */
+ * will be: the node was deleted. (When the session expires all waits end, without a grant.)
+ * RC_QUEUED: the next master has it in its queue, and its owner holds nothing any more. RC_INTR: an
+ * operator has released the lock that was granted. */
 struct client_grant {
 	uint64_t node, owner, acquisition;
 	enum rc rc;

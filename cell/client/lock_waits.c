@@ -80,20 +80,25 @@ tell(struct client *c, const struct client_grant *g)
 }
 
 static void
+tell_of(struct client *c, const struct lock_wait *w, struct client_grant g)
+{
+	g.node = w->acquire.node;
+	g.owner = w->acquire.owner;
+	g.acquisition = w->acquire.acquisition;
+	tell(c, &g);
+}
+
+static void
 wait_over(struct client *c, struct lock_wait *w, enum rc rc, uint64_t lock_generation,
           uint64_t fence)
 {
 	CLIENT_TRACE(c, "acquisition %llu of node %llu waits no more: %s",
 	             (unsigned long long)w->acquire.acquisition,
 	             (unsigned long long)w->acquire.node, rc_name(rc));
-	tell(c, &(struct client_grant){
-	            .node = w->acquire.node,
-	            .owner = w->acquire.owner,
-	            .acquisition = w->acquire.acquisition,
-	            .rc = rc,
-	            .lock_generation = lock_generation,
-	            .fence = fence,
-	        });
+	tell_of(c, w,
+	        (struct client_grant){.rc = rc,
+	                              .lock_generation = lock_generation,
+	                              .fence = fence});
 	wait_drop(c, w);
 }
 
@@ -132,9 +137,11 @@ client_lock_waits_on_presented(struct client *c, struct lock_key key, enum rc rc
 	if (w == NULL)
 		return;
 	w->presenting = false;
-	if (rc == RC_QUEUED)
+	if (rc == RC_QUEUED) {
 		w->acquire.ticket = g->ticket;
-	else if (rc == RC_OK)
+		if (g->kept == LOCK_NONE)
+			tell_of(c, w, (struct client_grant){.rc = RC_QUEUED});
+	} else if (rc == RC_OK)
 		wait_over(c, w, RC_OK, g->lock_generation, g->fence);
 	else
 		wait_over(c, w, rc, 0, 0);

@@ -107,6 +107,7 @@ lock_unkeep(struct mount *m, struct mount_lock *l)
 /* ---- asking ---- */
 
 static void lock_next(struct mount *m, struct mount_lock *l);
+static void lock_release_behind(struct mount *m, struct mount_lock *l);
 
 /* The lock was granted to the caller: it replaces what the owner held before. */
 static void
@@ -181,11 +182,27 @@ lock_queued(struct mount *m, struct mount_lock *l)
 		call_give_up(m, l->caller);
 }
 
+/* The owner has lost over the conversion for which it waits what it held: another holder waited for
+ * one before, and they would wait for each other. The cell has released it; but a master that fails
+ * now may not have. */
+static void
+lock_given_up(struct mount *m, struct mount_lock *l)
+{
+	if (l->mode == LOCK_NONE || l->acquisition == l->asked_acquisition)
+		return;
+	MOUNT_TRACE(m, "acquisition %llu of node %llu is given up: its conversion waits",
+	            (unsigned long long)l->acquisition, (unsigned long long)l->inode->ino);
+	lock_release_behind(m, l);
+}
+
 static void
 ask_heard(struct mount *m, struct call *c, const struct client_answer *a)
 {
 	struct mount_lock *l = c->lock;
 
+	if (a->rc == RC_QUEUED && a->result.acquired.kept == LOCK_NONE &&
+	    c->acquisition == l->asked_acquisition)
+		lock_given_up(m, l);
 	if (l->ask != ASK_SENT || c->acquisition != l->asked_acquisition) {
 		call_end(m, c);
 		return;
@@ -408,7 +425,9 @@ look_heard(struct mount *m, struct call *c, const struct client_answer *a)
 
 	while (!held && wire_next_lock_holder(&from, &h))
 		held = h.session == c->session && h.owner == l->owner;
-	if (!held)
+	if (!held && l->wait && l->ask != ASK_NONE)
+		lock_given_up(m, l);
+	else if (!held)
 		lock_lost(m, l);
 	call_end(m, c);
 }
@@ -457,6 +476,8 @@ lock_grant(struct mount *m, const struct client_grant *g)
 	}
 	if (g->rc == RC_OK)
 		lock_came(m, l);
+	else if (g->rc == RC_QUEUED)
+		lock_given_up(m, l);
 	else if (g->rc == RC_STALE && !i->dead)
 		inode_die(m, i, false);
 	else {
@@ -495,6 +516,15 @@ lock_release(struct mount *m, struct mount_lock *l, struct call *c)
 	l->handles_n = 0;
 	l->releasing++;
 	call_ask(m, c, &op, release_heard);
+}
+
+static void
+lock_release_behind(struct mount *m, struct mount_lock *l)
+{
+	struct call *c = call_behind(m, l->inode, NULL);
+
+	lock_refer(c, l);
+	lock_release(m, l, c);
 }
 
 /* Releases what the owner holds. A cancel that is under way must finish first; requests of other
@@ -547,15 +577,10 @@ lock_withdraw(struct mount *m, struct mount_lock *l, int error)
 void
 lock_drop(struct mount *m, struct mount_lock *l)
 {
-	struct call *c;
-
 	l->refs++;
 	lock_withdraw(m, l, EBADF);
-	if (l->mode != LOCK_NONE) {
-		c = call_behind(m, l->inode, NULL);
-		lock_refer(c, l);
-		lock_release(m, l, c);
-	}
+	if (l->mode != LOCK_NONE)
+		lock_release_behind(m, l);
 	lock_put(m, l);
 }
 

@@ -135,6 +135,60 @@ case_a_waiter_is_interrupted() {
 	limit 5 flock -n "$d/f" true
 }
 
+# Of two conversions that wait for each other the second one loses its share. Whether it still waits
+# or was interrupted, its descriptor outlasts replacements and reconnects.
+case_conversions() {
+	cat > "$work/conversions" <<-'P'
+		import fcntl, os, signal, sys, threading, time
+		f, work, interrupted = sys.argv[1:4]
+		def lock(fd):
+		    t = threading.Thread(target=fcntl.flock, args=(fd, fcntl.LOCK_EX))
+		    t.start()
+		    return t
+		def wait(condition):
+		    while not condition(): time.sleep(0.02)
+		def raises(*_): raise InterruptedError
+		a, b = os.open(f, os.O_RDWR), os.open(f, os.O_RDWR)
+		fcntl.flock(a, fcntl.LOCK_SH)
+		fcntl.flock(b, fcntl.LOCK_SH)
+		first = lock(a)
+		wait(lambda: "user.ls.lock_waiters" in os.listxattr(f))
+		if interrupted:
+		    signal.signal(signal.SIGALRM, raises)
+		    signal.setitimer(signal.ITIMER_REAL, 1)
+		    try: fcntl.flock(b, fcntl.LOCK_EX)
+		    except InterruptedError: pass
+		    else: sys.exit("both have it")
+		else:
+		    second = lock(b)
+		first.join()
+		open(work + "/has", "w")
+		wait(lambda: os.path.exists(work + "/go"))
+		if interrupted: second = lock(b)
+		time.sleep(0.3)
+		assert second.is_alive() and os.pread(b, 9, 0) == b"text"
+		fcntl.flock(a, fcntl.LOCK_UN)
+		second.join()
+		os.pwrite(b, b"more", 0)
+		os.fsync(b)
+	P
+	local interrupted
+	for interrupted in "" yes; do
+		printf text > "$d/f"
+		python3 "$work/conversions" "$d/f" "$work" "$interrupted" &
+		wait_until "the first has it" test -e "$work/has"
+		replace
+		cell_ctl master transfer
+		wait_until "the session is safe" is_in_state "$m" safe
+		replace
+		touch "$work/go"
+		exits 0 wait $!
+		rm "$work/has" "$work/go"
+		is "$(cat "$d/f")" more
+		is "$(attribute lock "$d/f")" free
+	done
+}
+
 case_events_and_poll() {
 	local reader poller tree
 	mkdir -p "$d/a/b"

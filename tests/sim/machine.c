@@ -114,6 +114,11 @@ on_grant(struct sim *s, struct machine *m, const struct client_grant *g)
 		return;
 	if (r == NULL || r->rc != RC_QUEUED)
 		sim_fail(s, "client %d is granted what it does not wait for", m->id + 1);
+	if (g->rc == RC_QUEUED) { /* its process has not believed in what it converts any more */
+		if (m->mount != NULL)
+			mounts_event(s, m, (struct mount_event){.kind = MOUNT_GRANT, .grant = g});
+		return;
+	}
 	r->waiting = false;
 	if (g->rc == RC_OK) {
 		if (r->want.lock_generation != g->lock_generation)

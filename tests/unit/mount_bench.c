@@ -178,6 +178,28 @@ check_sequencer(struct bench *b, struct bytes sequencer)
 	return RC_OK;
 }
 
+/* As a master does: what is held is kept while its conversion waits, but of two that wait for each
+ * other's share the second one loses its own. */
+static enum lock_mode
+kept_while_waiting(struct bench *b, const struct acquire *a)
+{
+	enum lock_mode held;
+	uint64_t acquisition;
+
+	tree_lock_probe(b->cell->tree, b->session, a, &held);
+	for (size_t n = 0; n < b->waiters_n && held != LOCK_NONE; n++) {
+		if (b->waiters[n].kept == LOCK_NONE || b->waiters[n].acquire.node != a->node)
+			continue;
+		tree_lock_holders(b->cell->tree, b->session, a->owner, a->node, &acquisition);
+		assert_int_equal(run(b->cell, b->session,
+		                     OP(release, .node = a->node, .owner = a->owner,
+		                        .acquisition = acquisition)),
+		                 RC_OK);
+		held = LOCK_NONE;
+	}
+	return held;
+}
+
 static enum rc
 cell_decides(struct bench *b, const struct op *op)
 {
@@ -189,9 +211,13 @@ cell_decides(struct bench *b, const struct op *op)
 		return look(b->cell, b->session, op);
 	rc = run(b->cell, b->session, op);
 	if (op->code == OP_acquire && rc == RC_BUSY_LOCK && op->acquire.acquire.wait) {
+		const enum lock_mode kept = kept_while_waiting(b, &op->acquire.acquire);
+
 		ARRAY_ROOM(b->waiters, b->waiters_n, b->waiters_room);
-		b->waiters[b->waiters_n++] = (struct bench_waiter){b->session, op->acquire.acquire};
-		b->cell->answer = (struct result){.kind = RESULT_acquired};
+		b->waiters[b->waiters_n++] =
+		    (struct bench_waiter){b->session, op->acquire.acquire, kept};
+		b->cell->answer =
+		    (struct result){.kind = RESULT_acquired, .acquired = {.kept = kept}};
 		return RC_QUEUED;
 	}
 	if (op->code == OP_cancel)

@@ -33,6 +33,7 @@ struct pending {
 struct bench_waiter {
 	uint64_t session;
 	struct acquire acquire;
+	enum lock_mode kept; /* through a conversion */
 };
 
 struct bench {
