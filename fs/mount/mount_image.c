@@ -5,6 +5,7 @@
  * mount is called again, and each acquire is kept for that, like one whose caller was interrupted
  * (mount_lock.c). */
 #include "fs/mount/internal.h"
+#include "fs/mount/transaction_text.h"
 
 enum { CALLED_AGAIN_S = 10 };
 
@@ -225,6 +226,10 @@ image_handle(struct mount *m, struct image *i, struct versions_imaged *versions,
 {
 	uint64_t made;
 
+	if (h->kind == HANDLE_VIRTUAL) {
+		h->edited.limit = LIMIT_FRAME;
+		h->sequencer.limit = TRANSACTION_TEXT;
+	}
 	IMAGE(i, h->dead);
 	IMAGE(i, h->poisoned);
 	IMAGE(i, h->flags);

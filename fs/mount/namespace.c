@@ -266,9 +266,11 @@ numbered_heard(struct mount *m, struct call *c, const struct client_answer *a)
 	buffer_printf(&name, NUMBERED_NAME, (int)c->event.data.len,
 	              (const char *)c->event.data.data, (unsigned long long)r->number);
 	must(!name.failed);
+	i->refs++;
 	inode_named(i, c->event.ino, buffer_view(&name));
 	if (r->attr.ephemeral && !mount_session_lost(m, c->session))
 		ephemeral_made(m, c->handle, i);
+	inode_put(m, i);
 	call_data(m, c, buffer_view(&name));
 	buffer_free(&name);
 }

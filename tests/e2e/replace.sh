@@ -189,6 +189,41 @@ case_conversions() {
 	done
 }
 
+# What a process writes into .cell/txn or reads of .cell/locks may be long; and the kernel has not
+# looked up the name of a numbered file.
+case_long_texts_and_numbered_files() {
+	local long
+	long=$(printf '%0240d' 0)
+	mkdir -p "$d/$long/$long/$long"
+	exec 7<> "$m/.cell/txn"
+	python3 - "${d#"$m"}" <<-'P'
+		import os, sys
+		text = f"create {sys.argv[1]}/f\n" + "# nothing\n" * 50000
+		assert os.write(7, text.encode()) == len(text)
+	P
+	replace
+	is "$(head -n 1 <&7 | cut -d " " -f 1)" "done"
+	replace
+	exec 7>&-
+	[ -e "$d/f" ]
+	python3 - "$d/$long/$long/$long" <<-'P'
+		import os, sys
+		for i in range(340):
+		    path = f"{sys.argv[1]}/{i}"
+		    open(path, "w")
+		    os.setxattr(path, "user.ls.lock", b"exclusive")
+	P
+	exec 7< "$m/.cell/locks"
+	head -c 1000 <&7 > /dev/null
+	replace
+	[ "$(wc -c <&7)" -gt 262144 ]
+	exec 7>&-
+	rm -r "${d:?}/$long"
+	mkdir "$d/q"
+	is "$("$LSCTL" new "$d/q/job-")" "$d/q/job-0000000000"
+	replace
+}
+
 case_events_and_poll() {
 	local reader poller tree
 	mkdir -p "$d/a/b"

@@ -129,13 +129,60 @@ TEST(test_every_byte)
 	bench_free(b);
 }
 
+/* Another process goes on with the mount. */
+static void
+replace_mount(struct bench *b)
+{
+	const struct bytes image = image_of(b->mount);
+	struct image from = image_from(image);
+	struct mount *old = b->mount;
+
+	b->mount = mount_load(&config, &b->client, &from);
+	assert_non_null(b->mount);
+	mount_free(old);
+	free((void *)image.data);
+}
+
+/* A transaction that is being written may be longer than a sequencer. */
+TEST(test_a_long_transaction)
+{
+	struct bench *b = bench_new(&config);
+	char text[4000] = "create /new\n";
+	struct mount_event e = {.kind = MOUNT_OPEN, .ino = MOUNT_INO_TXN, .flags = O_RDWR};
+	const struct mount_reply *r;
+
+	memset(text + strlen(text), '\n', sizeof text - strlen(text) - 1);
+	e.fh = bench_reply(b, bench_start(b, e))->fh;
+	e.kind = MOUNT_WRITE;
+	e.data = bytes_of(text);
+	assert_int_equal(bench_reply(b, bench_start(b, e))->count, sizeof text - 1);
+	replace_mount(b);
+	e.kind = MOUNT_READ;
+	e.size = sizeof text;
+	r = bench_reply(b, bench_start(b, e));
+	assert_int_equal(r->error, 0);
+	assert_int_not_equal(lookup(b->cell, NODE_ROOT, "new"), 0);
+	bench_free(b);
+}
+
+/* No inode is left of a numbered file, whose name the kernel has not looked up. */
+TEST(test_a_numbered_file)
+{
+	struct bench *b = bench_new(&config);
+	struct mount_event e = {.kind = MOUNT_OPENDIR, .ino = NODE_ROOT};
+
+	e.fh = bench_reply(b, bench_start(b, e))->fh;
+	e.kind = MOUNT_NUMBER;
+	e.data = bytes_of("job-");
+	assert_int_equal(bench_reply(b, bench_start(b, e))->error, 0);
+	replace_mount(b);
+	bench_free(b);
+}
+
 /* The one whose call waits for a lock is granted it when it has called again. */
 TEST(test_a_waiter_goes_on)
 {
 	struct bench *b = busy_bench();
-	const struct bytes image = image_of(b->mount);
-	struct image from = image_from(image);
-	struct mount *old = b->mount;
 	uint64_t call;
 	struct mount_event e = {.kind = MOUNT_FLOCK,
 	                        .ino = lookup(b->cell, NODE_ROOT, "f"),
@@ -144,8 +191,7 @@ TEST(test_a_waiter_goes_on)
 	                        .wait = true,
 	                        .whole = true};
 
-	b->mount = mount_load(&config, &b->client, &from);
-	mount_free(old);
+	replace_mount(b);
 	call = bench_start(b, e);
 	assert_false(bench_answered(b, call));
 	assert_int_equal(b->waiters_n, 1); /* and in the place that it had */
@@ -153,6 +199,5 @@ TEST(test_a_waiter_goes_on)
 	e.lock_mode = LOCK_NONE;
 	assert_int_equal(bench_reply(b, bench_start(b, e))->error, 0);
 	assert_int_equal(bench_reply(b, call)->error, 0);
-	free((void *)image.data);
 	bench_free(b);
 }
