@@ -467,7 +467,6 @@ rename_committed(struct mount *m, struct call *holder)
 	if (c->error == 0)
 		c->error = holder->error;
 	TAILQ_INSERT_TAIL(&c->held, holder, waiting);
-	c->event.fh = holder->handle->fh;
 	c->waits = false;
 	rename_prepare(m, c);
 }
@@ -478,12 +477,13 @@ rename_entered(struct mount *m, struct call *holder)
 	commit(m, holder, rename_committed);
 }
 
-/* Enters the source's handles, one after the other; `event.fh` is the last one entered. */
+/* Enters the source's handles, one after the other. */
 static void
 rename_prepare(struct mount *m, struct call *c)
 {
 	struct inode *i = inode_find(m, c->target);
-	struct handle *h = i ? handle_after(i, c->event.fh) : NULL;
+	const struct call *last = TAILQ_LAST(&c->held, call_list);
+	struct handle *h = i ? handle_after(i, last ? last->handle->fh : 0) : NULL;
 	struct op op = {.code = OP_rename};
 	struct call *holder;
 

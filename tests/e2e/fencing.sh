@@ -112,6 +112,20 @@ case_guard() {
 	exec 7>&- 8>&- 9>&-
 }
 
+# What is attached guards the calls through its descriptor, and no other process's rename.
+case_a_rename_is_not_guarded() {
+	local at=$m2/case_a_rename_is_not_guarded
+	exec 9<> "$d/lock"
+	flock 9
+	echo 1 > "$at/data"
+	exec 7<> "$at/data"
+	is "$(attach 7 "$(attribute sequencer "$d/lock")")" ""
+	flock -u 9
+	mv "$at/data" "$at/data2"
+	is "$(cat "$d/data2")" 1
+	exec 7>&- 9>&-
+}
+
 # It is longer than what Python passes without a copy of its own.
 case_the_sequencer_of_a_long_path() {
 	local dir=$d name sequencer
