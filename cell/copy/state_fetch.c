@@ -5,8 +5,10 @@
 
 enum {
 	MAKING_MS = 50,    /* until the request is repeated while the source makes a copy */
-	OTHERS_MAX_S = 60, /* wait for a source that makes copies for others */
-	USELESS_MS = 300,  /* until the next copy may be newer: the state lags behind the log */
+	OTHERS_MAX_S = 60, /* wait for a source that makes copies for others, */
+	UNNAMED_MAX_S =
+	    20,           /* or a copy, while another one is named: that may be the master by now */
+	USELESS_MS = 300, /* until the next copy may be newer: the state lags behind the log */
 };
 
 /* ---- requests ---- */
@@ -142,12 +144,15 @@ take_part(struct state_fetch *f, mono_t now, const struct msg_state_part *part,
 static void
 take_busy(struct state_fetch *f, mono_t now, uint64_t copy, struct state_fetch_update *u)
 {
+	const bool named = f->wanted == f->source || f->offset > 0;
+
 	f->unanswered = 0;
-	f->refused = copy == 0 ? f->refused + 1 : 0;
+	f->refused = copy == 0 || !named ? f->refused + 1 : 0;
 	if (copy != 0 && f->offset == 0)
 		f->copy = copy;
-	if (f->refused > OTHERS_MAX_S * 1000 / MAKING_MS)
-		give_up(f, now, "it is making copies for others", u);
+	if (f->refused > (named ? OTHERS_MAX_S : UNNAMED_MAX_S) * 1000 / MAKING_MS)
+		give_up(f, now, named ? "it is making copies for others" : "its copy takes long",
+		        u);
 	else
 		ask_again_in(f, now, MAKING_MS);
 }

@@ -46,7 +46,8 @@ struct state_fetch {
 	bool waiting;           /* the request is repeated at `due`, which is no missing answer */
 	int unanswered;         /* requests in a row */
 	int useless;            /* copies of this source */
-	int refused;            /* answers in a row that the source makes copies for others */
+	int refused;            /* answers in a row that the source makes copies for others, or one
+	                         * while another source is wanted */
 };
 
 enum state_fetch_kind {

@@ -177,11 +177,15 @@ COMMAND(early)
 /* There is no place for a copy, and some time passes. */
 COMMAND(crowded)
 {
-	static const struct msg_state_refused refused = {.rc = RC_BUSY};
+	const uint8_t replica = (uint8_t)script_number(s);
+	const struct msg_state_refused refused = {
+	    .rc = RC_BUSY,
+	    .copy = script_value_number(s, "copy", 0),
+	};
 
 	step(s, w,
 	     (struct state_fetch_event){.kind = STATE_FETCH_REFUSED,
-	                                .replica = (uint8_t)script_number(s),
+	                                .replica = replica,
 	                                .refused = &refused});
 	pass(s, w, span_ms(50));
 }
@@ -192,7 +196,7 @@ static const struct script_command commands[] = {
     {"part", "REPLICA [copy=N] [applied=INDEX] [size=N] [at=OFFSET] [bytes=N] [flipped=BITS]",
      run_part},
     {"refused", "REPLICA CODE [copy=N]", run_refused},
-    {"crowded", "REPLICA", run_crowded},
+    {"crowded", "REPLICA [copy=N]", run_crowded},
     {"lost", "REPLICA WHY", run_lost},
     {"unwritten", "WHY", run_unwritten},
     {"checked", "[WHY]", run_checked},
