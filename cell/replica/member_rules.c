@@ -370,15 +370,14 @@ member_rules_transfer(const struct member_view *m, uint64_t id)
 
 /* ---- full disks ---- */
 
-/* The best voter with space on its disk; 0 if there is none. */
+/* The voter with space on its disk and the longest log; 0 if there is none that has caught up: the
+ * mastership would go to a full one instead, which would hand it over in its turn. */
 static uint8_t
 successor(const struct member_view *m)
 {
-	struct member_verdict v = member_rules_transfer(m, 0);
+	const struct member_verdict v = member_rules_transfer(m, 0);
 
-	if (v.rc == RC_OK && member_rules_transfer(m, v.id).rc == RC_OK)
-		return v.id;
-	return 0;
+	return v.rc == RC_OK && has_caught_up(m, find(m, v.id)) ? v.id : 0;
 }
 
 struct disk_full_verdict

@@ -387,6 +387,21 @@ TEST(test_full_disks)
 	expect_full(&m, true, 0);
 }
 
+/* The one with room lacks what the log does not have any more, or its state. */
+TEST(test_full_beside_one_that_lags)
+{
+	struct member_view m = cell("vvv", 1);
+
+	m.list[0].progress.full = m.list[1].progress.full = true;
+	expect_full(&m, true, 3);
+	m.list[2].progress.match = 10;
+	expect_full(&m, true, 0);
+	m.list[2].progress = m.list[1].progress;
+	m.list[2].progress.full = false;
+	m.list[2].progress.applied = 0;
+	expect_full(&m, true, 0);
+}
+
 /* Who is silent has no room to offer, but as long as nobody says that his disk is full all is
  * taken: there may be nobody to be heard yet. */
 TEST(test_full_and_silent)
