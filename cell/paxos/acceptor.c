@@ -161,13 +161,12 @@ refuse(struct px *px, uint8_t to, struct ballot ballot, const char *why, struct 
 static bool
 may_answer(const struct px *px, uint8_t from, struct ballot ballot)
 {
-	if (ballot.replica == from && px_may_promise(px) && !px->stuck &&
+	if (ballot.replica == from && px_may_promise(px) &&
 	    !mono_before(px->now, px->lease.silent_until))
 		return true;
 	PX_TRACE(px, "gives replica %u no answer to " BALLOT ": %s", from, BALLOT_OF(ballot),
 	         ballot.replica != from ? "the ballot is another replica's"
 	         : !px_may_promise(px)  ? "its log is damaged"
-	         : px->stuck            ? "its disk is stuck"
 	                                : "a lease of before its start may be valid");
 	return false;
 }
@@ -248,7 +247,8 @@ px_on_prepare(struct px *px, uint8_t from, const struct msg_prepare *m)
 }
 
 /* The candidate that was promised to is alive, has the promises of a majority, and has yet to fetch
- * what it lacks: for a lease it is left in peace. */
+ * what it lacks: for a lease it is left in peace. This replica stands a lease after that: if the
+ * values do not arrive, the candidate may do without them. */
 void
 px_on_gather(struct px *px, uint8_t from, const struct msg_gather *m)
 {
@@ -260,7 +260,7 @@ px_on_gather(struct px *px, uint8_t from, const struct msg_gather *m)
 		return;
 	}
 	if (px->candidate.role == PX_FOLLOWER)
-		px_follow(px, px->acceptor.master, px->config.lease);
+		px_follow(px, px->acceptor.master, (span_t){2 * px->config.lease.ns});
 	px->acceptor.giving_to = m->ballot;
 	px->acceptor.giving_until = mono_add(px->now, px->config.lease);
 	px_send(px, from, 0,
@@ -423,9 +423,7 @@ px_on_accept(struct px *px, uint8_t from, const struct msg_accept *m)
 }
 
 /* Renews the master's lease and reports this replica's progress. Writes to the disk only for the
- * first grant of an incarnation ("Paxos Made Live", section 5.2). A replica whose disk is stuck
- * follows the master, but the lease must not rest on it: it can't accept what is proposed under
- * that lease, which keeps others from electing a master of a majority that can. */
+ * first grant of an incarnation ("Paxos Made Live", section 5.2). */
 void
 px_on_heartbeat(struct px *px, uint8_t from, const struct msg_heartbeat *m)
 {
@@ -445,10 +443,6 @@ px_on_heartbeat(struct px *px, uint8_t from, const struct msg_heartbeat *m)
 	px->acceptor.trim_allowed =
 	    m->trim > px->acceptor.trim_allowed ? m->trim : px->acceptor.trim_allowed;
 	px_grant(px, m->ballot, span_ms(m->lease_ms));
-	if (px->stuck) {
-		PX_TRACE(px, "does not say so: its disk is stuck");
-		return;
-	}
 	px_send(px, from, px->lease.write,
 	        &(struct message){.code = MSG_heartbeat_reply,
 	                          .heartbeat_reply = {.ballot = m->ballot,

@@ -39,6 +39,8 @@ enum {
 	PX_PICKED_MAX = 1 << 20,     /* slots that a promise may report */
 	PX_AHEAD_BYTES = 256 * 1024, /* more than this ahead, an acceptor stands */
 	PX_LEASELESS_MAX = 4,        /* leases until a master without one steps down */
+	PX_STALLED_LEASES = 10,      /* leases until a master that has nothing chosen steps down, */
+	PX_STALLS_MAX = 5,           /* and doublings of them */
 	PX_YIELD_LEAST = 4,          /* leases until a master with one yields to a minority's */
 	PX_YIELD_MOST = 1024,        /* refusals: see yields */
 	PX_SOURCE_LEASES = 10,       /* leases until the next source is tried */
@@ -110,6 +112,7 @@ struct peer {
 	uint64_t told;  /* up to here its promise reported the master's values: names
 	                 * suffice */
 	struct flow flow;
+	uint64_t accepted;  /* as it last said, durable or not */
 	uint64_t applied;   /* durable in its state.db, and chosen in its durable log */
 	mono_t lease_end;   /* of its grant, counted from the sending of the heartbeat */
 	mono_t answered_at; /* when it last answered this master */
@@ -219,6 +222,7 @@ struct px_candidate {
 	mono_t asks_since, asked_at;             /* follower: when it asked first, and last */
 	uint64_t asked;                          /* the number of its last request for votes */
 	bool pre_voted[LIMIT_REPLICA_ID + 1];    /* these have answered that one */
+	bool passed_over[LIMIT_REPLICA_ID + 1];  /* their values did not come to earlier ones */
 	unsigned attempts;                       /* elections lost in a row */
 	bool stood_instead;                      /* of another one, since there was a master */
 	struct vote votes[LIMIT_REPLICA_ID + 1]; /* by replica; counted by promises.c */
@@ -249,6 +253,10 @@ struct px_leader {
 	mono_t sent_at[PX_SENT_TIMES];
 	mono_t heartbeat_at;
 	unsigned leaseless_heartbeats; /* heartbeats in a row that were sent without a lease */
+	unsigned stalled_heartbeats;   /* and with entries open, and nothing chosen since */
+	uint64_t chosen;               /* at the last heartbeat */
+	unsigned stalls;               /* masterships that ended so, with nothing chosen after: */
+	uint64_t stalled_at;
 	bool unsent; /* entries were proposed since the followers were sent the last ones */
 };
 
@@ -259,7 +267,6 @@ struct px {
 	struct px_update *out; /* of the current step */
 	uint64_t write;        /* the last number given to an update */
 	bool full;             /* the disk of this replica is full */
-	bool stuck;            /* it syncs nothing */
 	uint64_t keys;         /* these two of px_set_keys */
 	bool keyless;
 	struct px_status status;
@@ -527,6 +534,8 @@ void px_note_told(struct px *px, uint8_t from, const struct msg_promise *m);
 bool px_take_values(struct px *px, struct wire_list entries);
 /* A candidate with the promises of a majority asks the holders of missing values for them. */
 void px_gather(struct px *px);
+/* True when this replica alone has promised a value, and has not sent it for half a lease. */
+bool px_withholds(const struct px *px, uint8_t id);
 
 /* ---- replication.c ---- */
 

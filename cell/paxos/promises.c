@@ -289,6 +289,21 @@ another_holder(const struct px *px, uint8_t id, uint64_t slot)
 	return other;
 }
 
+bool
+px_withholds(const struct px *px, uint8_t id)
+{
+	const int64_t lease = px->config.lease.ns;
+	const struct vote *v = &px->candidate.votes[id];
+
+	if (!v->asked || !mono_reached(px->now, mono_add(v->asked_at, (span_t){lease / 2})))
+		return false;
+	for (uint64_t slot = px->learner.chosen + 1; slot <= px->promises.picked.last; slot++)
+		if (log_window_at(&px->promises.picked, slot)->holder == id &&
+		    another_holder(px, id, slot) == id)
+			return true;
+	return false;
+}
+
 /* The time of this replica has passed. Its next time is twice as long, because a large value may be
  * in flight. */
 static void

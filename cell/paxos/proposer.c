@@ -67,6 +67,7 @@ px_candidate_calm(struct px *px)
 {
 	px->candidate.attempts = 0;
 	px->candidate.stood_instead = false;
+	memset(px->candidate.passed_over, 0, sizeof px->candidate.passed_over);
 }
 
 void
@@ -82,7 +83,7 @@ px_candidate_elected(struct px *px)
 bool
 px_may_be_candidate(const struct px *px)
 {
-	return !px->lease.closing && !px->stuck && px_is_fit(px) && !px->keyless &&
+	return !px->lease.closing && px_is_fit(px) && !px->keyless &&
 	       px_is_voter(&px->group.members, px->config.self);
 }
 
@@ -304,6 +305,10 @@ px_on_promise(struct px *px, uint8_t from, const struct msg_promise *m)
 		px_note_told(px, from, m);
 		return;
 	}
+	if (px->candidate.passed_over[from] && px->candidate.asks < PX_ASKS_MAX) {
+		PX_TRACE(px, "does without the promise of replica %u, if it can", from);
+		return;
+	}
 	have = px_vote_have(px, v);
 	goes_on = px_take_promise(px, from, m);
 	if (!v->promised || px_vote_have(px, v) > have)
@@ -450,6 +455,40 @@ px_on_refused(struct px *px, uint8_t from, const struct msg_refused *m)
 	}
 }
 
+/* True when a majority of the list in force has promised besides this replica. */
+static bool
+promised_besides(const struct px *px, uint8_t id)
+{
+	const struct px_members *m = &px->group.members;
+	int votes = 0;
+
+	for (int i = 0; i < m->n; i++)
+		votes += m->list[i].voter && m->list[i].id != id &&
+		         (m->list[i].id == px->config.self ||
+		          vote_complete(px, &px->candidate.votes[m->list[i].id]));
+	return px_majority(m, votes);
+}
+
+/* The values of a replica may not come, though its promise did: its link may lose large packets.
+ * With a majority besides, values that only that replica has accepted are not chosen; but as this
+ * ballot has its promise, another one has to do without it. */
+static bool
+does_without(struct px *px)
+{
+	struct px_candidate *c = &px->candidate;
+	bool any = false;
+
+	for (int i = 0; i < px->group.others_n; i++) {
+		const uint8_t id = px->group.others[i];
+
+		if (c->passed_over[id] || !px_withholds(px, id) || !promised_besides(px, id))
+			continue;
+		PX_TRACE(px, "the values of replica %u do not come", id);
+		c->passed_over[id] = any = true;
+	}
+	return any;
+}
+
 /* A candidate without the promises of a majority needs another ballot when a majority has answered,
  * and does not go on with this one when it has asked often: it asks for votes again. One that has
  * them says hello, for no replica whose promise it lacks may be a member any more. */
@@ -458,7 +497,7 @@ px_ask_again(struct px *px)
 {
 	const bool often = px->candidate.asks == PX_ASKS_MAX;
 
-	if (!px_has_promises(px) && (often || answered(px, false))) {
+	if (does_without(px) || (!px_has_promises(px) && (often || answered(px, false)))) {
 		lose(px, (span_t){0});
 		if (px_may_stand(px))
 			px_ask_for_votes(px);
@@ -480,37 +519,44 @@ px_leave(struct px *px, uint8_t to, const char *why)
 		return;
 	PX_TRACE(px, "is to hand over its mastership");
 	px->candidate.leaving = true;
+	px->candidate.stood_instead = true; /* its successor may have less of the log */
 	px->candidate.leave_to = to;
 	px->candidate.leave_why = why;
 	px->candidate.leave_by = mono_add(px->now, px->config.lease);
 	px_leave_check(px);
 }
 
+static bool
+answers(const struct px *px, uint8_t id)
+{
+	return mono_before(px->now, mono_add(px->leader.peers[id].answered_at, px->config.lease));
+}
+
+/* The voter with the longest log, of those that have answered lately if any has. */
 static uint8_t
 furthest(const struct px *px)
 {
-	uint64_t match = 0;
 	uint8_t best = 0;
 
 	for (int i = 0; i < px->group.members.n; i++) {
-		uint8_t id = px->group.members.list[i].id;
+		const uint8_t id = px->group.members.list[i].id;
 
-		if (!px->group.members.list[i].voter || id == px->config.self ||
-		    px->leader.peers[id].match < match)
+		if (!px->group.members.list[i].voter || id == px->config.self)
 			continue;
-		match = px->leader.peers[id].match;
-		best = id;
+		if (best == 0 || answers(px, id) > answers(px, best) ||
+		    (answers(px, id) == answers(px, best) &&
+		     px->leader.peers[id].match >= px->leader.peers[best].match))
+			best = id;
 	}
 	return best;
 }
 
-/* True for the member to which a hand-over was requested, if it is a voter and has answered
- * lately. */
+/* True for the member to which a hand-over was requested, if it can be master. */
 static bool
 wanted(const struct px *px, uint8_t id)
 {
 	return id != 0 && id != px->config.self && px_is_voter(&px->group.members, id) &&
-	       mono_before(px->now, mono_add(px->leader.peers[id].answered_at, px->config.lease));
+	       answers(px, id);
 }
 
 /* True when the wanted member, or some voter if there is none, has the whole log, so that nothing

@@ -38,7 +38,6 @@ note_status(struct px *px)
 	    .first = px->log.base + 1,
 	    .chosen = px->learner.chosen,
 	    .unsent = master && px->leader.unsent,
-	    .stuck = px->stuck,
 	    .behind = master ? 0 : px_behind(px),
 	    .condition = open ? CONDITION_VOTING : px_condition(px),
 	    .deadline = px_deadline(px),
@@ -266,7 +265,6 @@ px_step(struct px *px, const struct px_event *event, struct px_update *update)
 		meet(px, event->from, event->message);
 		break;
 	case PX_PERSISTED:
-		px->stuck = false;
 		px_persisted(px, event->write);
 		if (px->candidate.role == PX_CANDIDATE)
 			px_count_votes(px);
@@ -295,10 +293,6 @@ px_step(struct px *px, const struct px_event *event, struct px_update *update)
 		break;
 	case PX_FULL:
 		px->full = event->on;
-		break;
-	case PX_STUCK:
-		px->stuck = true;
-		px_leave(px, 0, "its disk stood still");
 		break;
 	case PX_COPY_BEGUN:
 		if (px->candidate.role == PX_MASTER)

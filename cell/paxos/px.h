@@ -137,8 +137,6 @@ enum px_event_kind {
 	PX_STEP_DOWN, /* give up the mastership, to `to` or (0) to the voter with the longest log */
 	PX_CLOSE,     /* the same for good: no lease is granted from then on, which is recorded */
 	PX_FULL,      /* on: the disk is full, or (off) has room again; reported to the master */
-	PX_STUCK, /* the disk has synced nothing for long: until the next PX_PERSISTED this replica
-	           * is no master, grants no lease and has no vote */
 	PX_COPY_BEGUN, /* from: is about to read a copy of the state, the present or a later one */
 };
 
@@ -172,7 +170,6 @@ struct px_status {
 	bool open;              /* px_open */
 	bool alone;             /* this replica has the only vote */
 	bool unsent;            /* entries were proposed that wait for PX_SEND */
-	bool stuck;             /* since PX_STUCK */
 	struct ballot master;   /* px_master */
 	mono_t lease_until;     /* px_lease_valid before that */
 	mono_t master_until;    /* px_has_master before that */

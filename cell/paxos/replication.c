@@ -168,7 +168,8 @@ px_begin_mastership(struct px *px)
 	px_candidate_elected(px);
 	PX_TRACE(px, "is the master of " BALLOT ": chosen up to slot " SLOT ", open up to " SLOT,
 	         BALLOT_OF(px->candidate.ballot), px->learner.chosen, last);
-	px->leader.leaseless_heartbeats = 0;
+	px->leader.leaseless_heartbeats = px->leader.stalled_heartbeats = 0;
+	px->leader.chosen = px->learner.chosen;
 	for (int id = 0; id <= LIMIT_REPLICA_ID; id++) {
 		const uint64_t same = px->candidate.votes[id].same;
 
@@ -319,6 +320,49 @@ px_send_heartbeat(struct px *px, uint8_t id)
 	buffer_free(&marks);
 }
 
+/* True unless a majority accepts and does not sync: without its disks no other replica can be
+ * elected. */
+static bool
+others_could(const struct px *px)
+{
+	const struct px_members *m = &px->group.members;
+	int able = 0;
+
+	for (int i = 0; i < m->n; i++) {
+		const uint8_t id = m->list[i].id;
+		const struct peer *p = &px->leader.peers[id];
+		const bool syncs = id == px->config.self
+		                       ? px->acceptor.accepted_to == px->acceptor.durable
+		                       : p->accepted <= p->match;
+
+		able += m->list[i].voter && syncs;
+	}
+	return px_majority(m, able);
+}
+
+/* True when followers grant the lease, and nothing was chosen for long that is open: disks are
+ * stuck, or only short messages arrive. Others may be a majority that can; but where the network is
+ * slow for all, the next master needs more time. */
+static bool
+is_stalled(struct px *px)
+{
+	struct px_leader *l = &px->leader;
+	if (px->learner.chosen > l->stalled_at)
+		l->stalls = 0;
+	if (px->learner.chosen > l->chosen || px->learner.chosen == px->log.last)
+		l->stalled_heartbeats = 0;
+	else
+		l->stalled_heartbeats++;
+	l->chosen = px->learner.chosen;
+	if (!others_could(px) || l->stalled_heartbeats * px->config.heartbeat.ns <=
+	                             (PX_STALLED_LEASES << l->stalls) * px->config.lease.ns)
+		return false;
+	if (l->stalls < PX_STALLS_MAX)
+		l->stalls++;
+	l->stalled_at = px->learner.chosen;
+	return true;
+}
+
 /* Sends heartbeats, which ask for a renewal of the lease and report the chosen slot. Followers that
  * receive those of a master that does not receive their answers would never elect another one. */
 void
@@ -334,6 +378,8 @@ px_send_heartbeats(struct px *px)
 		px_follow(px, BALLOT_NONE, (span_t){2 * px->config.lease.ns});
 		return;
 	}
+	if (!px->candidate.leaving && is_stalled(px))
+		px_leave(px, 0, "it could commit nothing");
 	l->sequence++;
 	l->sent_at[l->sequence % PX_SENT_TIMES] = px->now;
 	l->heartbeat_at =
@@ -397,6 +443,7 @@ px_on_heartbeat_reply(struct px *px, uint8_t from, const struct msg_heartbeat_re
 	         span_to_ms(mono_since(p->lease_end, px->now)));
 	px_candidate_followed(px, from);
 	p->answered_at = px->now;
+	p->accepted = m->upto;
 	p->full = m->full;
 	p->minor = m->minor;
 	p->keys = m->keys;

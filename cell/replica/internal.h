@@ -45,6 +45,7 @@ struct replica_disk {
 	uint64_t saved;   /* the index up to which state.db is durable */
 	uint64_t written; /* number of the newest write to the log */
 	mono_t synced;    /* since when a write has waited for its sync; MONO_NEVER if none does */
+	mono_t unsaved;   /* since when state.db has lacked too much; MONO_NEVER if it does not */
 };
 
 /* replica_update.c: proposals that wait for room in the log, in order. */
@@ -189,6 +190,10 @@ void r_mastership_announce(struct replica *r);
 void r_mastership_greet(struct replica *r, uint64_t conn);
 /* Does the regular work of a master: for full disks, learners, versions and digests. */
 void r_mastership_supervise(struct replica *r);
+/* Hands the mastership over, because the disk syncs nothing. */
+void r_mastership_give_up_stuck_disk(struct replica *r);
+/* The time of that, unless something is synced before; MONO_NEVER: none. */
+mono_t r_mastership_disk_deadline(const struct replica *r);
 /* Takes a frame from a client while cell/master does not serve: keeps it until the epoch has begun,
  * or redirects the client. */
 void r_mastership_frame(struct replica *r, uint64_t conn, struct bytes frame);

@@ -257,6 +257,31 @@ r_mastership_greet(struct replica *r, uint64_t conn)
 
 /* ---- the regular work of a master ---- */
 
+/* A master whose disk is stuck must not lead: its log may be needed for the next majority, and
+ * requests wait for its state, which is saved in large parts. A replica that is the only voter goes
+ * on, because it has no successor. */
+enum { STATE_PATIENCE = 4 };
+
+mono_t
+r_mastership_disk_deadline(const struct replica *r)
+{
+	const span_t patience = r_settings_span(r, SETTING_disk_patience);
+
+	if (!r_is_master(r) || r->paxos->alone)
+		return MONO_NEVER;
+	return mono_min(mono_add(r->disk.synced, patience),
+	                mono_add(r->disk.unsaved, (span_t){STATE_PATIENCE * patience.ns}));
+}
+
+void
+r_mastership_give_up_stuck_disk(struct replica *r)
+{
+	NOTICE(r->config.trace, "nothing synced for %lld ms: gives up the mastership",
+	       (long long)span_to_ms(
+	           mono_since(r->now, mono_min(r->disk.synced, r->disk.unsaved))));
+	r_step_px(r, (struct px_event){.kind = PX_STEP_DOWN, .why = "its disk stood still"});
+}
+
 static void
 supervise_disks(struct replica *r, const struct member_view *m)
 {

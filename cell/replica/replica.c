@@ -31,7 +31,7 @@ replica_new(const struct replica_config *config, struct tree *tree,
 	r->now = now;
 	r->applied = r->disk.saved = tree_applied(tree);
 	r->master_seen = now;
-	r->disk.synced = MONO_NEVER;
+	r->disk.synced = r->disk.unsaved = MONO_NEVER;
 	TAILQ_INIT(&r->mastership.parked);
 	r_admin_init(r, config->admin_key);
 	r_member_list_init(r, config, &r->config.paxos);
@@ -212,33 +212,13 @@ on_frame(struct replica *r, const struct replica_event *e)
 	}
 }
 
-/* No majority may depend on a disk that is stuck, neither for a master's log nor for its lease. A
- * replica that is the only voter goes on, because it has no successor. */
-static mono_t
-disk_deadline(const struct replica *r)
-{
-	if (mono_is_never(r->disk.synced) || r->paxos->stuck || r->paxos->alone)
-		return MONO_NEVER;
-	return mono_add(r->disk.synced, r_settings_span(r, SETTING_disk_patience));
-}
-
-static void
-on_stuck_disk(struct replica *r)
-{
-	NOTICE(r->config.trace, "nothing synced for %lld ms: %s",
-	       (long long)span_to_ms(r_settings_span(r, SETTING_disk_patience)),
-	       r_is_master(r) ? "gives up the mastership"
-	                      : "grants no lease until the disk goes on");
-	r_step_px(r, (struct px_event){.kind = PX_STUCK});
-}
-
 static void
 on_timeout(struct replica *r)
 {
 	if (mono_reached(r->now, r->paxos->deadline))
 		r_step_px(r, (struct px_event){.kind = PX_TIMEOUT});
-	if (mono_reached(r->now, disk_deadline(r)))
-		on_stuck_disk(r);
+	if (mono_reached(r->now, r_mastership_disk_deadline(r)))
+		r_mastership_give_up_stuck_disk(r);
 	follow_paxos(r);
 	if (mono_reached(r->now, r->master_update.deadline)) {
 		master_timeout(r->master, r_clock(r), &r->master_update);
@@ -277,6 +257,8 @@ on_event(struct replica *r, const struct replica_event *e)
 		return;
 	case REPLICA_SAVED:
 		r->disk.saved = e->index;
+		if (e->unsaved)
+			r->disk.unsaved = r->now;
 		r_step_px(r, (struct px_event){.kind = PX_APPLIED, .slot = e->index});
 		return;
 	case REPLICA_SEND:
@@ -331,6 +313,7 @@ replica_step(struct replica *r, const struct replica_event *event, struct replic
 	r->now = event->now;
 	r->wall_ns = event->wall_ns;
 	r->times = event->times;
+	r->disk.unsaved = event->unsaved ? mono_min(r->disk.unsaved, r->now) : MONO_NEVER;
 	r->work = 0;
 	r->px_steps = 0;
 	on_event(r, event);
@@ -365,7 +348,7 @@ replica_deadline(const struct replica *r)
 
 	if (may_apply(r))
 		return r->now;
-	return mono_min(deadline, disk_deadline(r));
+	return mono_min(deadline, r_mastership_disk_deadline(r));
 }
 
 const struct tree *

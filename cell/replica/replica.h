@@ -83,6 +83,7 @@ struct replica_event {
 	struct bytes frame;
 	struct bytes principal, key;
 	bool on;
+	bool unsaved; /* so much of the state is not saved that requests wait */
 	struct replica_times times;
 };
 

@@ -158,6 +158,7 @@ server_step(struct server *s, struct replica_event event)
 	    s->io.directory.disk != NULL)
 		s->io.directory.disk(s->io.directory.user, &event.times.disk_used,
 		                     &event.times.disk_size);
+	event.unsaved = s->unsaved > s->config.limits.unsaved;
 	event.times.clients_max = s->gateway != NULL ? s->config.clients_max : 0;
 	if (event.kind == REPLICA_FRAME && event.code == MSG_status_request)
 		event.times.unfinished = inbox_most_unfinished(&s->inbox);

@@ -112,21 +112,42 @@ case_an_empty_one_catches_up_under_the_load() {
 bytes_written() { tail -n 1 "$work/written" | cut -d ' ' -f 3; }
 has_written_bytes() { pause_s 0.2 && [ "$(bytes_written)" -ge "$1" ] || gone "$load"; }
 
+# hold_state ID: until descriptor 9 is closed.
+hold_state() {
+	rm -f "$work/sql" "$work/began"
+	mkfifo "$work/sql"
+	sqlite3 "$cell/$1/state.db" < "$work/sql" > "$work/began" 2>&1 &
+	exec 9> "$work/sql"
+	printf '%s\n' '.timeout 5000' 'BEGIN IMMEDIATE;' 'SELECT "begun";' >&9
+	wait_until "the file is held" grep -q begun "$work/began"
+}
+
 # Somebody looks into its file with another program, and leaves that open: the replica waits, and
 # takes no more of the log meanwhile than it can keep in memory.
 case_a_state_that_takes_nothing_costs_no_memory() {
 	load=$(cat "$work/load")
-	mkfifo "$work/sql"
-	sqlite3 "$cell/4/state.db" < "$work/sql" > "$work/began" 2>&1 &
-	exec 9> "$work/sql"
-	printf '%s\n' '.timeout 5000' 'BEGIN IMMEDIATE;' 'SELECT "begun";' >&9
-	wait_until "the file is held" grep -q begun "$work/began"
+	hold_state 4
 	wait_until "much is written" has_written_bytes $(($(bytes_written) + (96 << 20)))
 	exec 9>&-
 	wait_until "it comes back" is_voting 4
 	load_goes_on
 }
 
+# Requests would wait for its state for ever: another replica is master, and the load goes on.
+case_a_master_whose_state_takes_nothing_hands_over() {
+	local old
+	load=$(cat "$work/load")
+	old=$(told_of_replicas '[i for i in r if r[i].get("role") == "master"][0]')
+	cell_ctl cell set disk_patience=2s > /dev/null
+	hold_state "$old"
+	wait_until "another master" is_told \
+		"[i for i in r if r[i].get('role') == 'master'] not in ([], [$old])"
+	load_goes_on
+	exec 9>&-
+	cell_ctl cell set disk_patience=5s > /dev/null
+	wait_until "it votes" is_voting "$old"
+	load_goes_on
+}
 case_nothing_is_lost() {
 	local rc=0
 	load=$(cat "$work/load")

@@ -51,11 +51,13 @@ make_machine() {
 			set lost { type ipv4_addr; }
 			set poor { type ipv4_addr; flags interval; }
 			set broken { type ipv4_addr; }
+			set narrow { type ipv4_addr; }
 			set datagrams { type ipv4_addr; flags interval; }
 			chain input {
 				type filter hook input priority 0;
 				ip saddr @lost drop
 				ip saddr @broken reject with tcp reset
+				ip saddr @narrow meta length > 600 drop
 				ip saddr @datagrams meta l4proto tcp drop
 				ip saddr @poor numgen random mod 100 < 25 drop
 			}
@@ -115,11 +117,19 @@ break_off() {
 	for to in "$@"; do on "$to" nft add element ip cuts broken "{ $from }"; done
 }
 
+# narrow MACHINE TO...: of what it sends to these, only small packets arrive.
+narrow() {
+	local from to
+	from=$(address "$1")
+	shift
+	for to in "$@"; do on "$to" nft add element ip cuts narrow "{ $from }"; done
+}
+
 # Every cable works again.
 heal() {
 	local machine
 	for machine in $(machines); do
-		printf 'flush set ip cuts %s\n' lost poor broken datagrams |
+		printf 'flush set ip cuts %s\n' lost poor broken narrow datagrams |
 			on "$machine" nft -f -
 	done
 }

@@ -137,6 +137,24 @@ case_the_master_is_not_heard() {
 	another_takes_over lose "$old" $(others "$old" c1 c2)
 }
 
+# A tunnel that loses large packets, and says nothing: grants of the lease arrive, entries do not.
+case_the_masters_large_packets_are_lost() {
+	local old writer
+	old=$(master)
+	steadily "$m1"
+	# shellcheck disable=SC2046 # words
+	narrow "r$old" $(others "r$old" c1 c2)
+	head -c 8000 /dev/zero > "$m2/large" &
+	writer=$!
+	wait_until "another master" new_master "$old"
+	wait $writer
+	is "$(stat -c %s "$m2/large")" 8000
+	goes_on
+	heal
+	wait_until "all are in step" in_step_under_load
+	paused 20000
+}
+
 # A follower that hears nobody stands for election in vain: the others have given their lease.
 case_a_follower_receives_nothing() {
 	local old follower

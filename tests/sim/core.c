@@ -9,15 +9,17 @@
  *   3.2 L  a follower stands, with 16 heartbeats of jitter at most (px_jitter, PX_ATTEMPTS_MAX);
  *   1.6 L  it repeats a Prepare that was refused or lost (send_prepares, PX_ASKS_MAX).
  *
- * That makes 10 leases, 5 s; besides, each of some eight messages and records takes its time. If a
- * disk outside the core is stuck, a master may need it, until that replica's patience with its disk
- * is over. */
+ * That makes 10 leases, 5 s; besides, each of some eight messages and records takes its time. A
+ * master outside the core may have a majority that grants the lease, and can have nothing chosen
+ * (disks are stuck, only short messages arrive): it goes on for 11 leases after something was
+ * proposed (PX_STALLED_LEASES, and one in which it leaves). */
 #include "tests/sim/sim.h"
 
 enum {
 	READY_MS = 3000, /* so long a replica of the core may yet be paused, or down */
 	STEPS = 8,       /* messages and records, one after the other */
 	STAYS_SECONDS = 15,
+	STALLED_LEASES = 11,
 	COPY_SECONDS = 4,    /* until a copy that failed is tried again: one may need it to vote */
 	CHANGE_SECONDS = 20, /* between changes of epoch: a master may have to outbid a minority */
 	LOOK_MS = 50,
@@ -67,14 +69,17 @@ is_core(const struct sim *s, int id)
 
 enum spoil { SPOIL_CRASH, SPOIL_STUCK, SPOIL_SLOW, SPOIL_PAUSE, SPOILS = 8 };
 
+/* Does the old master keep a majority that grants it the lease, and has nothing chosen? One of the
+ * core is in it, and either all other disks are stuck, or only short messages arrive. */
 static bool
 draw_leans_on(struct sim *s)
 {
 	struct core *c = &s->core;
-	int wanted = 1 + (int)rng_below(&c->rng, (uint64_t)__builtin_popcount(c->members));
+	const int n = __builtin_popcount(c->members);
+	int wanted = 1 + (int)rng_below(&c->rng, (uint64_t)n);
 
-	if (c->old_master == 0 || __builtin_popcount(c->members) > s->hosts_n - 2 ||
-	    rng_chance(&c->rng, 500))
+	c->narrow = rng_chance(&c->rng, 500);
+	if (c->old_master == 0 || (!c->narrow && n > s->hosts_n - 2) || rng_chance(&c->rng, 500))
 		return false;
 	for (int id = 1; wanted > 0; id++)
 		if (is_core(s, id) && --wanted == 0)
@@ -82,8 +87,7 @@ draw_leans_on(struct sim *s)
 	return true;
 }
 
-/* What the others suffer: half of them nothing new. Or the old master is left with a majority that
- * grants it the lease, and has nothing chosen, because other disks are stuck. */
+/* What the others suffer: half of them nothing new. */
 static void
 draw_spoils(struct sim *s)
 {
@@ -93,10 +97,10 @@ draw_spoils(struct sim *s)
 	for (int i = 0; i < s->hosts_n; i++) {
 		c->spoils[i] = (uint8_t)rng_below(&c->rng, SPOILS);
 		if (leans)
-			c->spoils[i] = i + 1 == c->old_master ? SPOILS : SPOIL_STUCK;
-		if (!is_core(s, i + 1) &&
-		    (c->spoils[i] == SPOIL_STUCK || s->hosts[i].disk.stuck_until > s->now))
-			c->patience = setting_changes_greatest(s, SETTING_disk_patience);
+			c->spoils[i] = i + 1 == c->old_master || c->narrow ? SPOILS : SPOIL_STUCK;
+		if (leans || (!is_core(s, i + 1) && (c->spoils[i] == SPOIL_STUCK ||
+		                                     s->hosts[i].disk.stuck_until > s->now)))
+			c->patience = STALLED_LEASES * s->swarm.lease_ms * MS;
 	}
 }
 
@@ -245,16 +249,18 @@ heal_client(struct sim *s, int machine)
 	}
 }
 
-/* The old master reaches only the one of the core, and those whose disks are stuck. */
+/* The old master reaches only the one of the core, and those outside. */
 static void
 lean(struct sim *s)
 {
 	const struct core *c = &s->core;
 
+	if (c->narrow)
+		s->net.narrow_until[end_of_host(c->old_master)] = c->until;
 	for (int id = 1; id <= s->hosts_n; id++) {
 		if (id == c->old_master)
 			continue;
-		if (is_core(s, id) && id != c->leans_on) {
+		if (is_core(s, id) && id != c->leans_on && !(c->narrow && c->leans_on % 2)) {
 			net_cut(s, end_of_host(id), end_of_host(c->old_master), c->until);
 			net_cut(s, end_of_host(c->old_master), end_of_host(id), c->until);
 			continue;

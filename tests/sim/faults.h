@@ -240,9 +240,9 @@ struct core {
 	unsigned members;          /* bits of ids */
 	int old_master;            /* which is not in it; 0: it is, or there was none */
 	uint8_t spoils[HOSTS_MAX]; /* by id - 1 */
-	int leans_on;      /* one of the core, with which the old master keeps a majority, but
-	                    * for its disks; 0: it need not */
-	int64_t patience;  /* of replicas outside it with stuck disks; 0: there are none */
+	int leans_on;      /* the one of the core in the old master's majority, 0: it keeps none, */
+	bool narrow;       /* to which only its short messages arrive */
+	int64_t patience;  /* of a master that has nothing chosen */
 	int64_t expected;  /* by then there is a master */
 	int64_t served_at; /* when there was one last */
 	int64_t until;     /* then the rest heals */

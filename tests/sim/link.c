@@ -81,7 +81,7 @@ push_news(struct sim *s, struct link *l, int end, int64_t at, enum news news)
 static void
 carry(struct sim *s, struct link *l, int from, int64_t sent, enum news news, struct bytes data)
 {
-	const int64_t cut = s->net.cut_until[end_of(l, from)][end_of(l, !from)];
+	const int64_t cut = net_cut_until(s, end_of(l, from), end_of(l, !from), l->line);
 	int64_t at = cut > sent ? cut : sent;
 
 	at += sim_between(s, 50000, s->swarm.latency_us * 1000);
@@ -276,7 +276,7 @@ send_datagram(struct sim *s, struct link *l, int from, int64_t sent, struct byte
 {
 	int copies = 1;
 
-	if (s->net.cut_until[end_of(l, from)][end_of(l, !from)] > s->now ||
+	if (net_cut_until(s, end_of(l, from), end_of(l, !from), l->line) > s->now ||
 	    happens(s, FAULT_MESSAGE_LOST))
 		copies = 0;
 	else if (happens(s, FAULT_MESSAGE_DOUBLED))

@@ -21,6 +21,14 @@ net_latency(struct sim *s, const struct conn *c)
 	return c->base + sim_between(s, 0, s->swarm.latency_us * 1000);
 }
 
+int64_t
+net_cut_until(const struct sim *s, int from, int to, bool bulk)
+{
+	const int64_t cut = s->net.cut_until[from][to], narrow = s->net.narrow_until[from];
+
+	return bulk && narrow > cut ? narrow : cut;
+}
+
 void
 net_cut(struct sim *s, int from, int to, int64_t until)
 {

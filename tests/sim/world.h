@@ -158,6 +158,7 @@ struct net {
 	struct link *latest[HOSTS_MAX][HOSTS_MAX][LINKS]; /* from, to */
 	struct uplink uplinks[ENDS];
 	int64_t cut_until[ENDS][ENDS]; /* from, to */
+	int64_t narrow_until[ENDS];    /* from this end only short messages arrive */
 };
 
 static inline int
@@ -183,6 +184,8 @@ end_of_machine(int machine)
 void net_free(struct sim *s);
 /* What is sent from here to there arrives when that time has come. */
 void net_cut(struct sim *s, int from, int to, int64_t until);
+/* The time before which nothing that is sent from here arrives there. */
+int64_t net_cut_until(const struct sim *s, int from, int to, bool bulk);
 void net_cut_both(struct sim *s, int a, int b, int64_t until);
 /* Both ways between two replicas, by their ids. */
 void net_cut_replicas(struct sim *s, int a, int b, int64_t until);

@@ -303,13 +303,6 @@ COMMAND(full)
 	                                .on = script_value_number(s, "on", 1) != 0});
 }
 
-COMMAND(stuck)
-{
-	struct replica *r = started(s, w);
-
-	px_world_step(s, w, r, (struct px_event){.kind = PX_STUCK});
-}
-
 COMMAND(copy)
 {
 	struct replica *r = started(s, w);
@@ -467,7 +460,6 @@ static const struct script_command commands[] = {
     {"step-down", "ID [to=ID]", run_step_down},
     {"close", "ID", run_close},
     {"full", "ID [on=0]", run_full},
-    {"stuck", "ID", run_stuck},
     {"copy", "ID READER", run_copy},
     {"lease", "ID LEASE_MS HEARTBEAT_MS", run_lease},
     {"show", "ID", run_show},
