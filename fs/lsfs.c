@@ -362,13 +362,6 @@ serve_mount(struct lsfs *l, int listening)
 	return true;
 }
 
-static bool
-mount_now(struct lsfs *l)
-{
-	mountinfo_each(MOUNTINFO_TYPE, warn_of_another, l);
-	return device_mount(&l->device, l->mountpoint.path) == 0 && serve_mount(l, -1);
-}
-
 /* Until the other process has let go of the mount it goes on with it, if this one fails: so nothing
  * may be closed in order before that. */
 static bool
@@ -433,7 +426,10 @@ on_begin(uv_timer_t *timer)
 		if (l->options->background)
 			daemon_background(l->daemon);
 		must(uv_timer_start(&l->begin, on_begin, TELL_AGAIN_MS, 0) == 0);
-	} else if (!mount_now(l)) {
+	} else {
+		mountinfo_each(MOUNTINFO_TYPE, warn_of_another, l);
+		if (device_mount(&l->device, l->mountpoint.path) == 0 && serve_mount(l, -1))
+			return;
 		l->failed = true;
 		stop(l);
 	}

@@ -94,15 +94,6 @@ stop_polling(struct device *d)
 }
 
 static void
-device_ended(struct device *d, int error)
-{
-	stop_polling(d);
-	if (error)
-		log_error("FUSE: the connection to the kernel broke: %s", strerror(error));
-	d->config.ended(d->config.user, error != 0);
-}
-
-static void
 process_request(struct device *d)
 {
 	const struct fuse_in_header *header = d->request.mem;
@@ -133,8 +124,14 @@ pump(struct device *d)
 		if (n > 0)
 			process_request(d);
 		if (n <= 0 || fuse_session_exited(d->fuse)) {
+			const int error = n < 0 ? -n : d->refused ? EPROTONOSUPPORT : 0;
+
 			d->gone = n == 0;
-			device_ended(d, n < 0 ? -n : d->refused ? EPROTONOSUPPORT : 0);
+			stop_polling(d);
+			if (error)
+				log_error("FUSE: the connection to the kernel broke: %s",
+				          strerror(error));
+			d->config.ended(d->config.user, error != 0);
 			return;
 		}
 	}
@@ -375,8 +372,7 @@ device_is_mounted(const struct device *d)
 }
 
 /* libfuse frees its copy of the mount point's path only with an unmount, and does not unmount where
- * its descriptor says that the connection is broken: as an end of a pipe whose other end is closed.
- */
+ * its descriptor says that the connection is broken: as of a pipe whose other end is closed. */
 static bool
 break_connection(int fd)
 {

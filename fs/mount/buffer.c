@@ -155,15 +155,6 @@ set_length(struct buffer *b, size_t len)
 	}
 }
 
-static void
-overwrite(struct buffer *b, size_t offset, struct bytes data)
-{
-	if (offset + data.len > b->len)
-		set_length(b, offset + data.len);
-	if (data.len)
-		memcpy(b->data + offset, data.data, data.len);
-}
-
 /* True if the contents would become too long once the appended bytes are edited in place. */
 static bool
 whole_too_big(const struct handle *h)
@@ -257,13 +248,18 @@ write_take(struct mount *m, struct call *c)
 {
 	struct handle *h = c->handle;
 	struct mount_event *e = &c->event;
+	size_t at;
 
 	if (write_appends(h, e)) {
 		h->edit = EDIT_APPEND;
 		buffer_put_bytes(&h->edited, e->data);
 	} else {
 		edit_whole(m, h);
-		overwrite(&h->edited, write_at_end(e) ? h->edited.len : (size_t)e->offset, e->data);
+		at = write_at_end(e) ? h->edited.len : (size_t)e->offset;
+		if (at + e->data.len > h->edited.len)
+			set_length(&h->edited, at + e->data.len);
+		if (e->data.len)
+			memcpy(h->edited.data + at, e->data.data, e->data.len);
 	}
 	must(!h->edited.failed);
 	kernel_cache_drop(m, h->inode);

@@ -169,28 +169,22 @@ wants(const struct mount *m, const struct inode *i)
 	return first;
 }
 
-static void
-ask(struct mount *m, const struct inode *i, uint32_t mask, struct bytes user)
-{
-	struct mount_update *u = m->update;
-
-	ARRAY_ROOM(u->watches, u->watches_n, u->watches_room);
-	u->watches[u->watches_n++] =
-	    (struct mount_watch){i->ino, mask, i->attr.content_generation, mount_keep(m, user)};
-	MOUNT_TRACE(m, "node %llu is %s", (unsigned long long)i->ino,
-	            mask ? "watched" : "watched no more");
-}
-
 void
 event_watch_follow(struct mount *m, struct inode *i)
 {
 	const struct handle *h = wants(m, i);
 	const uint32_t mask = h == NULL ? 0 : EVERY_KIND | (h->tree ? WATCH_TREE : 0);
+	const struct bytes user = h != NULL ? h->user : (struct bytes){0};
+	struct mount_update *u = m->update;
 
 	if (mask == i->watched || (h != NULL && i->dead))
 		return;
 	i->watched = mask;
-	ask(m, i, mask, h != NULL ? h->user : (struct bytes){0});
+	ARRAY_ROOM(u->watches, u->watches_n, u->watches_room);
+	u->watches[u->watches_n++] =
+	    (struct mount_watch){i->ino, mask, i->attr.content_generation, mount_keep(m, user)};
+	MOUNT_TRACE(m, "node %llu is %s", (unsigned long long)i->ino,
+	            mask ? "watched" : "watched no more");
 }
 
 void

@@ -207,26 +207,21 @@ check_heard(struct mount *m, struct call *c, const struct client_answer *a)
 	virtual_text(m, c, h->answer_at);
 }
 
-static struct bytes
-without_newline(struct bytes text)
-{
-	while (text.len > 0 && text.data[text.len - 1] == '\n')
-		text.len--;
-	return text;
-}
-
 static void
 check_entered(struct mount *m, struct call *c)
 {
 	struct handle *h = c->handle;
+	struct bytes text = buffer_view(&h->sequencer);
 	struct op op = {.code = OP_check_sequencer};
 
 	if (h->edited.len > 0 && c->event.offset > 0) {
 		virtual_text(m, c, h->answer_at);
 		return;
 	}
-	op.check_sequencer.sequencer = without_newline(buffer_view(&h->sequencer));
-	if (op.check_sequencer.sequencer.len > 0)
+	while (text.len > 0 && text.data[text.len - 1] == '\n')
+		text.len--;
+	op.check_sequencer.sequencer = text;
+	if (text.len > 0)
 		call_ask(m, c, &op, check_heard);
 	else
 		call_status(m, c, EINVAL);
