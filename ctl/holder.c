@@ -419,15 +419,6 @@ order(struct holder *h)
 	return byte;
 }
 
-static void
-release(struct holder *h)
-{
-	const bool released = lock_node(h, LOCK_UN) == 0;
-
-	if (check_session(h))
-		report(h, (struct report){.kind = released ? HOLDER_RELEASED : HOLDER_DELETED});
-}
-
 void
 holder_run(const struct lock_options *l, int orders, int reports, const sigset_t *before)
 {
@@ -458,7 +449,12 @@ holder_run(const struct lock_options *l, int orders, int reports, const sigset_t
 	}
 	if (held && l->clears)
 		write_line(&h, NULL, "that there is no primary");
-	if (held)
-		release(&h);
+	if (held) {
+		const bool released = lock_node(&h, LOCK_UN) == 0;
+
+		if (check_session(&h))
+			report(&h, (struct report){.kind = released ? HOLDER_RELEASED
+			                                            : HOLDER_DELETED});
+	}
 	_exit(CTL_OK);
 }

@@ -1,5 +1,4 @@
-/* replica: lists the members of a cell, adds one, removes one. master: hands the mastership over.
- */
+/* replica: lists the members of a cell, adds or removes one. master: hands the mastership over. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -151,19 +150,6 @@ put_itself(struct adding *a, struct cell_file *cell_file)
 }
 
 static int
-print_result(const struct adding *a)
-{
-	if (a->ctl->json)
-		printf("{\"id\": %u, \"directory\": \"%s\"}\n", a->id, a->directory);
-	else
-		printf("%s is the data directory of replica %u at %s.\n"
-		       "Carry it there, and run: lscell %s\n"
-		       "It gets a vote when it has caught up: lsctl replica list\n",
-		       a->directory, a->id, a->address, a->directory);
-	return CTL_OK;
-}
-
-static int
 finish(struct adding *a)
 {
 	struct cell_file *cell_file = &a->o->cell_file;
@@ -172,13 +158,21 @@ finish(struct adding *a)
 	if (!ask_members(cell_file, &a->o->key) || !cell_ask_keys(cell_file, &a->o->key))
 		return CTL_FAILED;
 	rc = put_itself(a, cell_file) ? cell_file_write(a->conf_file, cell_file) : -E2BIG;
-	if (rc == 0)
-		return print_result(a);
-	fail(a->conf_file, -rc);
-	log_error("replica %u was added to the cell but can't run: remove it with "
-	          "lsctl replica remove %u",
-	          a->id, a->id);
-	return CTL_FAILED;
+	if (rc < 0) {
+		fail(a->conf_file, -rc);
+		log_error("replica %u was added to the cell but can't run: remove it with "
+		          "lsctl replica remove %u",
+		          a->id, a->id);
+		return CTL_FAILED;
+	}
+	if (a->ctl->json)
+		printf("{\"id\": %u, \"directory\": \"%s\"}\n", a->id, a->directory);
+	else
+		printf("%s is the data directory of replica %u at %s.\n"
+		       "Carry it there, and run: lscell %s\n"
+		       "It gets a vote when it has caught up: lsctl replica list\n",
+		       a->directory, a->id, a->address, a->directory);
+	return CTL_OK;
 }
 
 static int
