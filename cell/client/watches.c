@@ -111,16 +111,6 @@ send_watches(struct client *c, bool all, struct wire_list list)
 	client_send(c, &m);
 }
 
-static void
-send_one(struct client *c, const struct watch *watch)
-{
-	struct buffer packed = BUFFER(LIMIT_NAME);
-
-	wire_put_watch(&packed, watch);
-	send_watches(c, false, (struct wire_list){buffer_view(&packed), 1});
-	buffer_free(&packed);
-}
-
 /* The index up to which its events were received; 0: it is to begin. */
 static uint64_t
 since(const struct client *c, const struct client_watch *w)
@@ -186,6 +176,7 @@ void
 client_watches_submit(struct client *c, const struct watch *watch, uint64_t generation)
 {
 	struct client_watch *w = watch_find(c, watch->node);
+	struct buffer packed = BUFFER(LIMIT_NAME);
 
 	if (w == NULL && watch->mask == 0)
 		return;
@@ -209,7 +200,9 @@ client_watches_submit(struct client *c, const struct watch *watch, uint64_t gene
 		return;
 	if (watch->mask != 0)
 		w->asked = ++c->watches.asked;
-	send_one(c, watch);
+	wire_put_watch(&packed, watch);
+	send_watches(c, false, (struct wire_list){buffer_view(&packed), 1});
+	buffer_free(&packed);
 }
 
 void

@@ -345,8 +345,8 @@ take_frames(struct stream *s, struct bytes from)
 			stream_end(s, why);
 		else
 			callbacks->frame(callbacks->user, s->id, frame);
-		if (wire_frame_code(frame) ==
-		    MSG_secret) /* the cell's signing key, in our buffer */
+		/* It holds the cell's signing key, in our buffer. */
+		if (wire_frame_code(frame) == MSG_secret)
 			sodium_memzero((void *)frame.data, frame.len);
 		from.data += len;
 		from.len -= (size_t)len;

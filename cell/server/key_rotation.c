@@ -36,8 +36,8 @@ struct key_rotation {
 	struct backoff backoff; /* of `ask` */
 	struct rng rng;    /* so that replicas which were started together do not ask together */
 	bool missing_told; /* it was logged that no replica sends the keys */
-	mono_t tell[LIMIT_REPLICA_ID +
-	            1]; /* before that time no line is logged about keys sent to it */
+	/* Before this time no line is logged about keys sent to the replica. */
+	mono_t tell[LIMIT_REPLICA_ID + 1];
 };
 
 /* ---- keys in force ---- */
@@ -101,8 +101,7 @@ add(struct sign_keys *keys, const uint8_t secret[SIGN_SECRET])
 }
 
 /* The keys in force are kept, then the newest of the others, which stand in that order: keys that
- * were in force last are older than those that were introduced since. `secret` NULL: no other one.
- */
+ * were in force last are older than those that were introduced since. `secret` NULL: no other. */
 static void
 keep(struct key_rotation *k, const uint8_t *secret)
 {
@@ -216,11 +215,17 @@ is_in_force(const struct key_rotation *k, const uint8_t public_key[SIGN_PUBLIC])
 
 /* ---- a majority ---- */
 
-static void
-end_introduction(struct key_rotation *k, struct bytes keys)
+void
+key_rotation_cease(struct key_rotation *k)
 {
 	k->introducing = false;
 	k->send = MONO_NEVER;
+}
+
+static void
+end_introduction(struct key_rotation *k, struct bytes keys)
+{
+	key_rotation_cease(k);
 	k->config.agreed(k->config.user, keys);
 }
 
@@ -327,13 +332,6 @@ key_rotation_begin(struct key_rotation *k)
 	keep(k, secret);
 	sodium_memzero(seed, sizeof seed);
 	sodium_memzero(secret, sizeof secret);
-}
-
-void
-key_rotation_cease(struct key_rotation *k)
-{
-	k->introducing = false;
-	k->send = MONO_NEVER;
 }
 
 void

@@ -92,8 +92,8 @@ read_inbox(struct server *s)
 		return;
 	end = mono_add(now_of(s), span_ms(TURN_MS));
 	while (!s->left && !s->turn_over && inbox_take(&s->inbox, s->heard, is_ready, s, &p)) {
-		const size_t half = s->config.limits.flood / 2,
-		             left = inbox_bytes(&s->inbox, p.conn);
+		const size_t half = s->config.limits.flood / 2;
+		const size_t left = inbox_bytes(&s->inbox, p.conn);
 
 		/* A client that was held is read again when half of what it may have in the inbox
 		 * is processed, or all of its frames are. */
@@ -221,8 +221,8 @@ take_deadlines(struct server *s)
 	s->due = false;
 	if (mono_reached(now, s->deadline)) {
 		server_step(s, (struct replica_event){.kind = REPLICA_TIMEOUT});
-		s->inbox_due |=
-		    inbox_has(&s->inbox, s->heard, is_ready, s); /* it may have made room */
+		/* It may have made room. */
+		s->inbox_due |= inbox_has(&s->inbox, s->heard, is_ready, s);
 	}
 	if (s->gateway == NULL)
 		return;
@@ -439,7 +439,7 @@ principal_of_key(void *user, enum channel_role role, const uint8_t key[NOISE_KEY
 	if (role == CHANNEL_HOST) {
 		/* The holder of a replica's key, who recovers a principal, needs few
 		 * connections. */
-		if (!tree_has_member_key(replica_tree(s->replica), (struct bytes){key, NOISE_KEY}))
+		if (!tree_has_member_key(tree, proved))
 			return not_known(s);
 		return inbox_connections(&s->inbox, key) < LIMIT_OPERATOR_CONNECTIONS ? RC_OK
 		                                                                      : RC_FULL;
