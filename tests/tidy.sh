@@ -11,8 +11,8 @@ export LC_ALL=C
 
 cd "${srcdir:-$(dirname "$0")/..}" || exit 1
 allow=tests/tidy.allow
-frames=260
-single=526
+frames=259
+single=509
 
 # In a clone what git knows, in an unpacked archive what is there.
 tracked() {
