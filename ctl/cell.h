@@ -1,5 +1,4 @@
-/* The files of a cell: cell_make makes them, and cell_find finds the cell file that a user means.
- */
+/* The files of a cell: cell_make makes them, cell_find finds the cell file that a user means. */
 #ifndef LSFS_CTL_CELL_H
 #define LSFS_CTL_CELL_H
 

@@ -28,8 +28,7 @@ struct ctl_option {
 	char letter;       /* its short form; 0: none */
 	const char *value; /* the word for the text that follows it; NULL: it is a flag */
 	/* Where it is put: a bool, the text as a const char *, with `most` the number as a double,
-	 * or whatever `take` makes of the text (false: it is `wrong`, or after an error message).
-	 */
+	 * or what `take` makes of the text (false: it is `wrong`, or after an error message). */
 	void *to;
 	bool (*take)(void *to, const char *text);
 	double least, most;

@@ -35,8 +35,7 @@ struct report {
 
 /* The supervisor's orders, a byte each: to start the command; to release the lock, of a command
  * that has failed, or of one that is done. At the end of the stream without an order the supervisor
- * has been killed: a command that runs keeps the lock.
- */
+ * has been killed: a command that runs keeps the lock. */
 enum { HOLDER_GO = 'g', HOLDER_RELEASE = 'r', HOLDER_RELEASE_DONE = 'd' };
 
 /* Runs the holder, in a child of the supervisor: reads orders from `orders` and writes reports to

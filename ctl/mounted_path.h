@@ -28,8 +28,7 @@ int mounted_path_events(const struct mountinfo *info);
 int mounted_path_changes(const char *mountpoint, uint64_t since);
 /* Has the mount commit a transaction, given as lines, at once or not at all. Returns CTL_OK;
  * CTL_FAILED, CTL_USAGE if it was refused for its form, or CTL_UNKNOWN if it may have been
- * committed. *answer, which the caller frees, is the mount's answer, or the reason of the failure.
- */
+ * committed. *answer, which the caller frees, is the mount's answer, or why it failed. */
 int mounted_path_transaction(const char *mountpoint, struct bytes text, char **answer);
 
 #endif

@@ -133,8 +133,7 @@ record_of_mount(const struct mountinfo *info, struct run_record *record)
 	return 0;
 }
 
-/* The record of the mount that contains a path. *reported is false when that is no mount of a cell.
- */
+/* The record of the mount that contains a path. *reported: false if that is no mount of a cell. */
 static bool
 find_above(const char *path, struct run_record *record, bool *reported)
 {

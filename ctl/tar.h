@@ -1,6 +1,5 @@
 /* Archives as tar(1) has them: a ustar header for each file and directory, and before it a pax
- * header for what does not fit into one: long names, and attributes as `tar --xattrs` keeps them.
- */
+ * header for what does not fit into one: long names, and attributes as `tar --xattrs` has them. */
 #ifndef LSFS_CTL_TAR_H
 #define LSFS_CTL_TAR_H
 

@@ -468,8 +468,7 @@ void client_watches_update_clear(struct client_update *u);
 
 /* ---- lock_waits.c ---- */
 
-/* An acquire for the user was answered `queued`, with this ticket: it stands in the lock's queue.
- */
+/* An acquire for the user was answered `queued`, with this ticket: it is in the lock's queue. */
 void client_lock_waits_add(struct client *c, const struct acquire *a, struct bytes user,
                            struct ticket ticket);
 /* The acquire is withdrawn, if it waits. */

@@ -13,8 +13,7 @@ member_addresses_of(const struct wire_list *from, struct cell_file_replica list[
 	while (n < LIMIT_MEMBERS && wire_next_member(&rest, &m)) {
 		struct cell_file_replica *r = &list[n++];
 
-		/* A malformed address or key becomes zeros: no connection can be made with either.
-		 */
+		/* A malformed address or key becomes zeros: no connection is made with either. */
 		*r = (struct cell_file_replica){.id = m.id, .role = m.role};
 		if (m.address.len > 0 && m.address.len < sizeof r->address)
 			memcpy(r->address, m.address.data, m.address.len);

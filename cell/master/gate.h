@@ -171,8 +171,7 @@ struct m_request *m_admission_next(struct master *m);
 bool m_admission_applied(struct master *m, struct m_request *r, const struct tree_answer *answer);
 
 /* The pass of an end_session, which is proposed next. It waits for nothing: it declares the nodes
- * of its part if no session has a copy of any of them, else none, and these go with the next part.
- */
+ * of its part if no session has a copy of any of them, else none: they go with the next part. */
 struct gate_pass *m_admission_end(struct master *m, struct m_request *r, const struct op *op);
 
 #endif

@@ -79,8 +79,7 @@ bool m_usage_session_fits(struct master *m, struct bytes principal);
 bool m_usage_waiter_fits(const struct m_session *s);
 /* Counts a waiter. */
 void m_usage_add_waiter(struct m_session *s);
-/* Counts a request, and its bytes; false: its principal has as many without a reply as it may have.
- */
+/* Counts a request, and its bytes; false: its principal has as many without a reply as it may. */
 bool m_usage_take_request(struct m_session *s, size_t bytes);
 /* Counts a waiter no longer. */
 void m_usage_drop_waiter(struct m_session *s);
@@ -166,8 +165,7 @@ struct name_purge {
 	bool proposed;
 };
 
-/* True if there is something to be done now for the name that is being purged, after the barrier.
- */
+/* True if something is to be done now for the name that is being purged, after the barrier. */
 bool m_purge_is_due(const struct master *m);
 /* Proposes the next command, if nothing stands in its way. */
 void m_purge_run(struct master *m);

@@ -174,8 +174,7 @@ prepend(struct ascent *a, struct bytes text)
 	memcpy(a->path + a->free, text.data, text.len);
 }
 
-/* A watcher is told nothing of what is below a directory that it may not read, and of that no gap.
- */
+/* A watcher is told nothing of what is below a directory that it may not read, nor of a gap. */
 static bool
 may_see(const struct master *m, const struct watcher *w, const struct ascent *a)
 {

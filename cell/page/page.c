@@ -156,8 +156,7 @@ make_status(uv_work_t *work)
 		answers[own] = m->own;
 	health = health_json(cell_file, answers);
 
-	/* Locks and sessions are asked of the master only, which becomes the only one in the list.
-	 */
+	/* Only the master is asked for locks and sessions: it becomes the only one in the list. */
 	master = answers_master(answers, cell_file->replicas_n);
 	if (master >= 0 && !cell_file_is_standalone(cell_file)) {
 		cell_file->replicas[0] = cell_file->replicas[master];

@@ -74,8 +74,7 @@ struct gateway_callbacks {
 	void (*peer)(void *user, uint8_t replica, struct bytes frame);
 	/* Fills in the name of the principal that has this key; for CHANNEL_HOST none, and a member
 	 * has it. RC_PERM: there is none; RC_NOT_MASTER: none is known here, but this replica may
-	 * not have heard of it yet; RC_FULL: there is one, with as many connections as it may have.
-	 */
+	 * not have heard of it yet; RC_FULL: there is one, with all the connections it may have. */
 	enum rc (*principal)(void *user, enum channel_role role, const uint8_t key[NOISE_KEY],
 	                     struct bytes *name);
 	void (*connected)(void *user, uint64_t conn, struct bytes principal, struct bytes key);

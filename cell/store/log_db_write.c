@@ -199,8 +199,7 @@ log_db_finish(struct log_db *log)
 {
 	int rc = SQLITE_OK;
 
-	/* Entries are written in slot order, so with this one every lost entry has been replaced.
-	 */
+	/* Entries are written in slot order: with this one every lost entry was replaced. */
 	log->found_again = log->lost != 0 && (log->written >= log->lost || log->trim >= log->lost);
 	if (log->found_again)
 		rc = WRITE(log->statements[LOG_MISSING], 0);

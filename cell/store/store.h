@@ -31,8 +31,7 @@ struct store_callbacks {
 	/* state.db is durable up to `applied`; `unsaved` bytes of rows are not written yet. */
 	void (*saved)(void *user, uint64_t applied, size_t unsaved);
 	/* True: the disk is full, and the reserve was given up, so that releases and deletes can
-	 * still be written. False: the disk has space again, and the reserve was allocated again.
-	 */
+	 * still be written. False: the disk has space again, and the reserve stands again. */
 	void (*full)(void *user, bool full);
 	void (*failed)(void *user, const char *why); /* once; no other callback follows */
 	void *user;

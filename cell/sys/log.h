@@ -39,8 +39,7 @@ void log_to_system(const char *socket);
 /* Prints a line of that level; the member of struct clock_io. Does not use `user`. */
 void log_line(void *user, enum log_level level, const char *line);
 /* Each of these prints one line of its level. Control characters in it (C1 ones included), and
- * bytes that are not UTF-8, become '?', and it is cut at LOG_LINE_MAX. Any thread; errno is kept.
- */
+ * bytes that are not UTF-8, become '?'; it is cut at LOG_LINE_MAX. Any thread; errno is kept. */
 
 /* An error: a service fails, and people have to do something. */
 void log_error(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -187,8 +187,7 @@ proc_status_pending(const char *status)
 }
 
 /* A process that exits gives up its memory first of all. Its first thread may end before the
- * others. Of a process with thousands of groups only the beginning is read: that one has not ended.
- */
+ * others. Of a process with thousands of groups only the beginning is read: it has not ended. */
 static bool
 has_ended(const char *text)
 {

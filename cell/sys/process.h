@@ -1,7 +1,6 @@
 /* Processes: the descriptors that this process inherits, its output, and the end of other
  * processes. A killed process holds its locks until its last thread is gone, which may wait for a
- * disk; a successor started at once must wait for that rather than fail because the lock is held.
- */
+ * disk; a successor started at once must wait for that, not fail because the lock is held. */
 #ifndef LSFS_SYS_PROCESS_H
 #define LSFS_SYS_PROCESS_H
 

@@ -361,8 +361,7 @@ bool tree_principal_after(const struct tree *t, struct bytes name, struct tree_p
 /* The answer of tree_apply to this add_principal, remove_principal or rekey_principal now. */
 enum rc tree_check_principal(const struct tree *t, const struct op *op);
 /* The first ACL file by name, after that of the name `after` if there is one, that names the
- * principal, a user of it or all of them; empty if none does. A view, valid until the next apply.
- */
+ * principal, a user of it or all of them; empty if none does. A view until the next apply. */
 struct bytes tree_acl_naming(const struct tree *t, struct bytes principal, struct bytes after);
 /* True if there is such a principal, and /acl/admin names it or `*`. */
 bool tree_is_admin(const struct tree *t, struct bytes principal);
@@ -494,8 +493,7 @@ uint64_t tree_compacted(const struct tree *t);
 /* The number of the last change of the history that an entry up to this index made. */
 uint64_t tree_change_number(const struct tree *t, uint64_t index);
 /* The first change of the history with a greater number than *number, which becomes its number;
- * without the path. False when there is none. For the master: others read what a subject may see.
- */
+ * without the path. False: none. For the master: others read what a subject may see. */
 bool tree_change_after(const struct tree *t, uint64_t *number, struct past_change *c);
 
 /* The first invariant that the tree violates, as a static text; NULL: none. It walks the whole

@@ -40,8 +40,7 @@ line_print(const char *format, ...)
 
 enum { DIGITS = 15 }; /* the decimal digits of a double: 4.17 is not 4.1699999999999999 */
 
-/* Control characters of ASCII are escaped already, but DEL, and newlines are those between values.
- */
+/* ASCII control characters but DEL are escaped already, and newlines are those between values. */
 static void
 print_json(const json_t *value, size_t flags)
 {

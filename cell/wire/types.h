@@ -102,8 +102,7 @@ enum watch_event_kind {
  * LOCK_ACQUIRED of all nodes below it, by their paths from it. */
 #define WATCH_TREE 1u
 
-/* The node numbers of the root directory, of /acl and of /acl/admin, the first ones of a new cell.
- */
+/* The node numbers of the root directory, of /acl and of /acl/admin, the first of a new cell. */
 #define NODE_ROOT 1
 #define NODE_ACL 2
 #define NODE_ACL_ADMIN 3

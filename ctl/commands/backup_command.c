@@ -1,5 +1,4 @@
-/* backup: a consistent copy of a running cell's state, in one file; show: what is in such a file.
- */
+/* backup: a consistent copy of a running cell's state, in a file; show: what such a file holds. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>

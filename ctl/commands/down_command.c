@@ -38,8 +38,7 @@ struct search {
 /* ---- the mounts of one cell in this mount namespace, of all users and by all copies of the cell
  * file ---- */
 
-/* A mount's source is a cell file, a cell's name, or the data directory of a cell in one process.
- */
+/* A mount's source: a cell file, a cell's name, or the data directory of a cell in one process. */
 static bool
 read_source(const char *source, struct cell_file *cell_file)
 {

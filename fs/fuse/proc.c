@@ -76,8 +76,7 @@ pidfds_process(struct pidfds *p, pid_t thread)
 	return ask(p, thread, &info) ? (pid_t)info.process : 0;
 }
 
-/* The kernel tells how it would dump the core, if it has memory to dump, or how it has dumped it.
- */
+/* The kernel tells how it would dump the core, if there is memory to dump, or how it did. */
 enum pidfd_memory
 pidfds_memory(struct pidfds *p, pid_t thread)
 {

@@ -1,5 +1,4 @@
-/* The life and the steps of a mount, the end of its session, and the table of the kinds of calls.
- */
+/* The life and steps of a mount, the end of its session, and the table of the kinds of calls. */
 #include <fcntl.h>
 #include <string.h>
 #include "fs/mount/internal.h"

@@ -392,8 +392,7 @@ lock_timeout(struct mount *m)
 		lock_give_back(m, l);
 }
 
-/* An operator has released the lock: no call through a handle that relied on it succeeds any more.
- */
+/* An operator has released the lock: calls through a handle that relied on it fail from now on. */
 static void
 lock_lost(struct mount *m, struct mount_lock *l)
 {

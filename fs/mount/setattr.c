@@ -1,4 +1,4 @@
-/* chmod, chown, utimens and truncate of a path; and statfs. */
+/* chmod, chown, utimens and truncate of a path. */
 #include <string.h>
 #include <sys/stat.h>
 #include "fs/mount/internal.h"
