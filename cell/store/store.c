@@ -442,7 +442,8 @@ void
 store_fail(struct store *s, const char *why)
 {
 	disk_failure_mark(&s->dir.disk_failure, why);
-	stop_with(s, why);
+	if (!atomic_exchange(&s->broken, true))
+		stop_with(s, why);
 }
 
 void

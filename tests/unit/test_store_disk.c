@@ -352,6 +352,15 @@ DISK_TEST(test_replaced)
 	assert_noticed("state.db was replaced while it was in use");
 }
 
+/* Another file of the disk failed: the first reason is told, and nothing is written any more. */
+DISK_TEST(test_another_file_fails)
+{
+	begin_watched();
+	store_fail(f.store, "the cell file cannot be synced");
+	fixture_remove_file(&f, "marks");
+	assert_noticed("the cell file cannot be synced");
+}
+
 /* ---- damage that is met while running ---- */
 
 /* A page that SQLite finds damaged stops the store, and the next start looks at it: that is no sign
