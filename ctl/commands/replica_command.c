@@ -165,13 +165,19 @@ finish(struct adding *a)
 		          a->id, a->id);
 		return CTL_FAILED;
 	}
-	if (a->ctl->json)
-		printf("{\"id\": %u, \"directory\": \"%s\"}\n", a->id, a->directory);
-	else
+	if (a->ctl->json) {
+		json_t *added = json_object();
+
+		json_object_set_new(added, "id", json_integer(a->id));
+		json_object_set_new(added, "directory", json_path(bytes_of(a->directory)));
+		json_text_print_line(added);
+		json_decref(added);
+	} else {
 		printf("%s is the data directory of replica %u at %s.\n"
 		       "Carry it there, and run: lscell %s\n"
 		       "It gets a vote when it has caught up: lsctl replica list\n",
 		       a->directory, a->id, a->address, a->directory);
+	}
 	return CTL_OK;
 }
 

@@ -389,13 +389,16 @@ case_all_start_again() {
 }
 
 case_who_is_removed_before_its_first_start_ends() {
-	local id
-	cell_ctl replica add "127.0.0.1:$(free_port)" --dir "$cell/new" > "$work/added"
-	id=$(sed -n 's/.* is the data directory of replica \([0-9]*\) .*/\1/p' "$work/added")
+	local id new=$cell/'a "new" one'
+	cell_ctl replica add --json "127.0.0.1:$(free_port)" --dir "$new" > "$work/added"
+	id=$(python3 -c 'import json, sys
+added = json.load(open(sys.argv[1]))
+assert added["directory"] == sys.argv[2]
+print(added["id"])' "$work/added" "$new")
 	cell_ctl replica remove "$id" > /dev/null
-	exits 1 limit 20 "$LSCELL" "$cell/new" 2>> "$work/lscell-new.log"
+	exits 1 limit 20 "$LSCELL" "$new" 2>> "$work/lscell-new.log"
 	said new "not a member of this cell any more"
-	[ ! -e "$cell/new/signing.key" ]
+	[ ! -e "$new/signing.key" ]
 }
 
 run_cases
