@@ -52,7 +52,7 @@ case_there_while_a_command_runs() {
 	mkdir "$d/q"
 	is "$(new --ephemeral "$d/q/m-" -- sh -c 'stat -c %n "$LS_NEW"' | xargs)" \
 		"$d/q/m-0000000000 $d/q/m-0000000000"
-	is "$(ls "$theirs/q")" ""
+	wait_until "it has gone" is_empty "$theirs/q"
 	"$LSCTL" new --ephemeral "$d/q/m-" -- sleep 60 > "$work/out" &
 	runs=$!
 	wait_until "the member is there" test -e "$theirs/q/m-0000000001"
@@ -62,7 +62,7 @@ case_there_while_a_command_runs() {
 	kill -9 $runs
 	wait_until "the member has gone" is_empty "$theirs/q"
 	exits 127 new --ephemeral "$d/q/m-" -- /no/such/program > "$work/out" 2> "$work/err"
-	is_empty "$theirs/q"
+	wait_until "that has gone, too" is_empty "$theirs/q"
 }
 is_empty() { [ -z "$(ls "$1")" ]; }
 
