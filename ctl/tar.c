@@ -40,7 +40,8 @@ put_blocks(FILE *to, struct bytes data)
 {
 	static const char zeros[BLOCK];
 
-	fwrite(data.data, 1, data.len, to);
+	if (data.len > 0)
+		fwrite(data.data, 1, data.len, to);
 	fwrite(zeros, 1, (BLOCK - data.len % BLOCK) % BLOCK, to);
 }
 
