@@ -205,10 +205,34 @@ run(const struct ctl *ctl, int argc, char **argv)
 
 static bool keep_delay;
 
+/* The cell in which the path lies becomes that of --cell: another one may have a node of that
+ * number, too. False after an error message, also if another one is given. */
+static bool
+take_cell(struct ctl *ctl, const char *path)
+{
+	static struct run_record mount;
+	static struct cell_file given;
+	static char file[PATH_MAX];
+
+	if (!place_find_mount(path, NULL, &mount))
+		return false;
+	if (ctl->cell == NULL) {
+		cell_file_of_mount(&mount, file);
+		ctl->cell = file;
+		return true;
+	}
+	if (!cell_find(ctl, file, &given))
+		return false;
+	if (strcmp(given.name, mount.cell) != 0)
+		log_error("%s: is in the cell %s, not in %s", path, mount.cell, given.name);
+	return strcmp(given.name, mount.cell) == 0;
+}
+
 static int
 run_unlock(const struct ctl *ctl, int argc, char **argv)
 {
 	struct msg_operate what = {.what = OPERATION_UNLOCK, .keep_delay = keep_delay};
+	struct ctl named = *ctl;
 	struct stat st;
 
 	if (argc > 1 && !ctl_take_count(&what.id, argv[1]))
@@ -219,11 +243,13 @@ run_unlock(const struct ctl *ctl, int argc, char **argv)
 		                                                  : strerror(errno));
 		return CTL_FAILED;
 	}
+	if (!take_cell(&named, argv[0]))
+		return CTL_FAILED;
 	what.value = st.st_ino;
 	what.address = bytes_of(argv[0]); /* for the log */
 	if (what.address.len > LIMIT_ADDRESS)
 		what.address.len = LIMIT_ADDRESS;
-	return cell_admin_run(ctl, &what);
+	return cell_admin_run(&named, &what);
 }
 
 static const struct ctl_option unlock_options[] = {{"keep-delay", .to = &keep_delay}, {0}};

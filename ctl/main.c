@@ -1,4 +1,5 @@
 /* lsctl: the control tool. */
+#include <signal.h>
 #include "cell/sys/log.h"
 #include "cell/sys/process.h"
 #include "ctl/ctl.h"
@@ -18,6 +19,7 @@ int
 main(int argc, char **argv)
 {
 	process_open_standard();
+	signal(SIGCHLD, SIG_DFL); /* ignored, it would hide how children end */
 	log_start("lsctl", LEVEL_INFO);
 	return process_end_output(ctl_run(commands, argc, argv));
 }

@@ -1,4 +1,5 @@
 /* lsfs: mounts a cell as a filesystem. */
+#include <signal.h>
 #include <stdio.h>
 #include "cell/sys/log.h"
 #include "cell/sys/process.h"
@@ -38,6 +39,7 @@ main(int argc, char **argv)
 	int status = EXIT_USAGE;
 
 	process_open_standard();
+	signal(SIGCHLD, SIG_DFL); /* ignored, it would hide how children end */
 	process_close_inherited();
 	log_start("lsfs", LEVEL_WARN);
 	if (options_parse(&options, argc, argv))

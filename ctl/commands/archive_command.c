@@ -145,7 +145,7 @@ read_all(struct export *x)
 	put_directory(x, x->root);
 	tar_write_end(x->to);
 	if (fflush(x->to) != 0 || ferror(x->to) || ftruncate(fileno(x->to), ftello(x->to)) < 0)
-		return errno;
+		return errno != 0 ? errno : EIO;
 	attribute(x->root, "user.ls.usage.index", after);
 	if (strcmp(before, after) != 0)
 		return EAGAIN;
@@ -344,8 +344,8 @@ commit_all(struct import *i, const char *mountpoint)
 static int
 run_import(const struct ctl *ctl, int argc, char **argv)
 {
-	static struct run_record mount;
-	char root[PATH_MAX];
+	char root[PATH_MAX], inside[2 * PATH_MAX];
+	struct mountinfo mount;
 	struct import i = {.root = root};
 	const int error = -mountinfo_canonical(argv[0], root);
 	int rc = CTL_FAILED;
@@ -355,13 +355,14 @@ run_import(const struct ctl *ctl, int argc, char **argv)
 		log_error("%s: %s", argv[0], strerror(error));
 		return CTL_FAILED;
 	}
-	if (!place_find_mount(argv[0], NULL, &mount))
+	if (!mounted_path_mount(argv[0], root, &mount))
 		return CTL_FAILED;
-	i.within = root + strlen(mount.mountpoint);
+	mounted_path_inside(&mount, root, inside);
+	i.within = inside;
 	if (strchr(i.within, '"') != NULL)
 		log_error("%s: has a quotation mark in its name", root);
 	else if (read_archive(&i))
-		rc = commit_all(&i, mount.mountpoint);
+		rc = commit_all(&i, mount.path);
 	if (rc == CTL_OK && ctl->json) {
 		json_t *all = json_object();
 

@@ -10,6 +10,7 @@
 #include "cell/base/limit.h"
 #include "cell/sys/file.h"
 #include "cell/sys/log.h"
+#include "ctl/cell.h"
 #include "ctl/ctl.h"
 #include "ctl/mounted_path.h"
 
@@ -81,6 +82,18 @@ expand(const struct buffer *given, struct buffer *to)
 	return !to->failed;
 }
 
+/* False unless one cell of the name, or of the cell file, of --cell is mounted. */
+static bool
+find_mount(const struct ctl *ctl, struct run_record *mount)
+{
+	static struct cell_file cell_file;
+	char file[PATH_MAX];
+
+	if (ctl->cell == NULL || access(ctl->cell, F_OK) < 0)
+		return place_mounted_cells(ctl->cell, mount) == 1;
+	return cell_find(ctl, file, &cell_file) && place_mounted_cells(cell_file.name, mount) == 1;
+}
+
 static int
 run(const struct ctl *ctl, int argc, char **argv)
 {
@@ -96,7 +109,7 @@ run(const struct ctl *ctl, int argc, char **argv)
 		buffer_put(&given, part, n);
 	if (from == NULL || ferror(from))
 		log_error("%s: %s", argc > 0 ? argv[0] : "standard input", strerror(errno));
-	else if (place_mounted_cells(ctl->cell, &mount) != 1)
+	else if (!find_mount(ctl, &mount))
 		log_error("%s: name one cell that is mounted here, by --cell",
 		          ctl->cell != NULL ? ctl->cell : "txn");
 	else if (expand(&given, &text)) {

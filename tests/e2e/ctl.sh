@@ -112,6 +112,7 @@ case_lock() {
 	up > /dev/null
 	is "$("$LSCTL" lock "$m/l" -- echo ran)" ran
 	exits 9 "$LSCTL" lock "$m/l" -- sh -c 'exit 9'
+	exits 9 limit 20 env --ignore-signal=CHLD "$LSCTL" lock "$m/l" -- sh -c 'exit 9'
 	"$LSCTL" lock "$m/l" -- sh -c 'echo "$LS_FENCE"; echo "$LS_SEQUENCER"' > "$work/out"
 	head -n 1 "$work/out" | grep -qE '^[0-9]+$'
 	"$LSCTL" verify --cell "$data/cell.conf" "$(tail -n 1 "$work/out")"

@@ -49,6 +49,19 @@ case_a_round_trip() {
 	is "$(stat -c %s "$other/copy/nothing") $(attribute instance "$b/copy/nothing")" "0 $long"
 }
 
+# Where a part of the cell is mounted elsewhere, the paths of the transaction are those of the cell.
+case_into_a_part_of_the_cell() {
+	mkdir -p "$b/part/conf" "$m/conf" "$work/bound" "$work/new"
+	echo keep > "$m/conf/x"
+	echo old > "$b/part/conf/x"
+	mount --bind "$b/part" "$work/bound"
+	echo new > "$work/new/x"
+	tar -C "$work/new" -cf - x | import_to "$work/bound/conf"
+	umount "$work/bound"
+	is "$(cat "$m/conf/x")" keep
+	is "$(cat "$b/part/conf/x")" new
+}
+
 case_many_transactions() {
 	local i
 	mkdir "$b/many" "$b/many2"

@@ -95,6 +95,7 @@ case_wrong_lines() {
 
 case_of_nothing() {
 	[[ $(txn < /dev/null) == "done "* ]]
+	[[ $(LSFS_CELL=$conf "$LSCTL" txn < /dev/null) == "done "* ]]
 	[[ $(txn <<< "# a comment") == "done "* ]]
 	one_line 1 "standard input: Bad file descriptor" \
 		bash -c '"$0" --cell dc1 txn <&-' "$LSCTL"

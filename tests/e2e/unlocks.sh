@@ -33,6 +33,20 @@ case_one_of_two_holders() {
 	one_line 1 "No such file" "$LSCTL" unlock "$d/nothing"
 }
 
+# The cell is the one in which the path lies, whichever others there are: these may have a node of
+# that number, too.
+case_of_the_cell_of_the_path() {
+	"$LSCTL" cell create other --dir "$work/other" --replica 127.0.0.1:7461 > "$work/out"
+	exec 9<> "$d/f"
+	flock 9
+	one_line 1 "$d/f: is in the cell $(session_says cell "$m"), not in other" \
+		"$LSCTL" --cell "$work/other/other.conf" --key "$cell/admin.key" unlock "$d/f"
+	is "$(attribute lock "$d/f")" exclusive
+	"$LSCTL" --key "$cell/admin.key" unlock "$d/f"
+	wait_until "the descriptor is dead" is_dead 9
+	exec 9<&-
+}
+
 case_a_command_is_told() {
 	local theirs=$m2/${d##*/} path kind
 	mkdir "$d/dir"
