@@ -280,6 +280,8 @@ write_line(const struct holder *h, const char *line, const char *what)
 	if (written && close(fd) == 0)
 		return;
 	log_error("%s: cannot write %s: %s", h->l->path, what, strerror(errno));
+	if (fd >= 0)
+		lsfs_poison(fd); /* its truncation would be committed when we exit */
 	fail(h, CTL_FAILED);
 }
 

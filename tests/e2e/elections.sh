@@ -61,6 +61,31 @@ case_a_fail_over_in_the_middle() {
 }
 shows_two() { [ "$(elect --show "$1" 2> "$work/err")" = two ]; }
 
+# Held up between its lock and its name, it is deposed: the name of the next primary stays.
+case_one_that_is_deposed_before_it_writes() {
+	local theirs=$m2/${d##*/} deposed holder tracer
+	touch "$d/primary"
+	exec 9<> "$theirs/primary"
+	flock 9
+	"$LSCTL" elect "$d/primary" deposed -- true 2> "$work/err" &
+	deposed=$!
+	wait_until "it waits" has_waiter "$theirs/primary"
+	holder=$(pgrep -P $deposed)
+	strace -q -o "$work/traced" -e inject=ioctl:delay_enter=60s:when=1 -p "$holder" &
+	tracer=$!
+	wait_until "it is traced" grep -q '^TracerPid:.[1-9]' "/proc/$holder/status"
+	flock -u 9
+	wait_until "it has the file open to write" has_open_twice "$holder" "$d/primary"
+	cell_ctl unlock "$d/primary"
+	elect "$theirs/primary" next -- true
+	kill $tracer
+	exits 1 wait $deposed
+	grep -q "cannot write the name" "$work/err"
+	is "$(cat "$theirs/primary")" next
+}
+has_waiter() { [ -n "$(attribute lock_waiters "$1" 2> "$work/none")" ]; }
+has_open_twice() { [ "$(readlink "/proc/$1/fd/"* | grep -cxF "$2")" = 2 ]; }
+
 # The check of the primary fails behind a fail-over: it resigns, and the other mount has the next.
 case_a_check_that_fails() {
 	local theirs=$m2/${d##*/} old one two
