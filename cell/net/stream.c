@@ -354,11 +354,15 @@ take_frames(struct stream *s, struct bytes from)
 	return from;
 }
 
+/* What is not sealed yet can't be sealed any more. */
 static void
 end_failed(struct stream *s)
 {
 	if (s->state == STREAM_CLOSING)
 		return;
+	buffer_free(&s->first);
+	buffer_free(&s->out);
+	s->out_begin = 0;
 	s->why = strcmp(s->channel.why, CHANNEL_OTHER_CELL) ? s->channel.why : transport_other_cell;
 	stream_linger(s);
 }

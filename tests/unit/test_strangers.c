@@ -153,35 +153,66 @@ TICKING_TEST(test_crowd_from_one_address)
 	close(other);
 }
 
-/* A peer that proves its key and then never reads: a plain socket whose bytes a channel of its own
- * makes. */
+/* A peer that proves its key: a plain socket whose bytes this channel makes. */
 static int
-open_deaf(void)
+open_plain(struct channel *channel)
 {
 	struct noise_pair own = pair_of(2);
 	struct buffer out = BUFFER(4096), plain = BUFFER(4096);
 	struct channel_config config = {.initiator = true, .role = CHANNEL_CLIENT, .own = &own};
-	struct channel channel;
 	uint8_t answer[CHANNEL_PREAMBLE + CELL_ID + CHANNEL_SECOND];
 	int fd = knock();
 
 	memset(config.cell_id, 7, sizeof config.cell_id);
 	memset(config.ephemeral_secret, 3, NOISE_KEY);
 	config.remote = p.server.pair.public;
-	channel_start(&channel, &config, &out);
+	channel_start(channel, &config, &out);
 	assert_int_equal(send(fd, out.data, out.len, 0), (ssize_t)out.len);
 	buffer_reset(&out);
 	UNTIL(&p, recv(fd, answer, sizeof answer, MSG_DONTWAIT | MSG_PEEK) == sizeof answer);
 	assert_int_equal(recv(fd, answer, sizeof answer, 0), sizeof answer);
-	assert_int_equal(channel_receive(&channel, (struct bytes){answer, sizeof answer}, &out,
+	assert_int_equal(channel_receive(channel, (struct bytes){answer, sizeof answer}, &out,
 	                                 &plain),
 	                 CHANNEL_OPEN);
 	assert_int_equal(send(fd, out.data, out.len, 0), (ssize_t)out.len);
 	UNTIL(&p, p.server.opened_n == 1);
-	channel_end(&channel);
 	buffer_free(&out);
 	buffer_free(&plain);
 	return fd;
+}
+
+/* One that never reads. */
+static int
+open_deaf(void)
+{
+	struct channel channel;
+	const int fd = open_plain(&channel);
+
+	channel_end(&channel);
+	return fd;
+}
+
+/* A frame and a forged record at once: the answer to the frame cannot be sealed any more. */
+TICKING_TEST(test_forged_behind_a_frame)
+{
+	static const uint8_t forged[18] = {16};
+	struct bytes frame = frame_of(100, 9);
+	struct buffer out = BUFFER(4096);
+	struct channel channel;
+	int fd;
+
+	p.server.echo = true;
+	fd = open_plain(&channel);
+	channel_send(&channel, frame, &out);
+	buffer_put(&out, forged, sizeof forged);
+	assert_int_equal(send(fd, out.data, out.len, 0), (ssize_t)out.len);
+	UNTIL(&p, p.server.closed_n == 1);
+	assert_int_equal(p.server.frames_n, 1);
+	assert_non_null(strstr(p.server.why, "forged"));
+	close(fd);
+	channel_end(&channel);
+	buffer_free(&out);
+	free((void *)frame.data);
 }
 
 /* What waits for a peer that takes nothing more is bounded. */
