@@ -196,6 +196,19 @@ can_send(const struct stream *s)
 	       uv_stream_get_write_queue_size((const uv_stream_t *)&s->tcp) == 0;
 }
 
+/* The memory of an empty queue is freed, for most connections are idle most of the time. A long
+ * queue is moved when half of it was sent, or it is full. */
+static void
+drop_sent(struct stream *s)
+{
+	s->out.len -= s->out_begin;
+	if (s->out.len > 0)
+		memmove(s->out.data, s->out.data + s->out_begin, s->out.len);
+	else
+		buffer_free(&s->out);
+	s->out_begin = 0;
+}
+
 static void
 send_chunk(struct stream *s)
 {
@@ -209,17 +222,9 @@ send_chunk(struct stream *s)
 		channel_send(&s->channel, chunk, sealed);
 	must(!sealed->failed);
 
-	/* The memory of an empty queue is freed, for most connections are idle most of the time. A
-	 * long queue is moved when half of it was sent. */
 	s->out_begin += chunk.len;
-	if (s->out_begin >= s->out.len / 2) {
-		s->out.len -= s->out_begin;
-		if (s->out.len > 0)
-			memmove(s->out.data, s->out.data + s->out_begin, s->out.len);
-		else
-			buffer_free(&s->out);
-		s->out_begin = 0;
-	}
+	if (s->out_begin >= s->out.len / 2)
+		drop_sent(s);
 
 	write_now(s, buffer_view(sealed));
 	if (sealed->room > 4 * READ_SIZE)
@@ -259,6 +264,8 @@ transport_send(struct transport *n, uint64_t conn, struct bytes frames)
 		stream_end(s, "the peer does not read what it is sent");
 		return;
 	}
+	if (s->out.len + frames.len > TRANSPORT_QUEUE_MAX)
+		drop_sent(s);
 	if (!s->late || wire_frame_goes_first(frames))
 		transport_list_unsent(s);
 

@@ -215,21 +215,33 @@ TICKING_TEST(test_forged_behind_a_frame)
 	free((void *)frame.data);
 }
 
-/* What waits for a peer that takes nothing more is bounded. */
-TICKING_TEST(test_slow_reader)
+/* What waits for a peer that takes nothing more is bounded, whatever part of it is sent already. */
+static void
+overflow(size_t size, int at_once)
 {
-	struct bytes frame = frame_of(1024 * 1024, 7);
+	struct bytes frame = frame_of(size, 7);
 	int fd;
 
 	fd = open_deaf();
-	for (int i = 0; i < 100 && p.server.closed_n == 0; i++) {
+	for (int i = 1; i < 4096 && p.server.closed_n == 0; i++) {
 		transport_send(p.server.transport, p.server.conn, frame);
-		uv_run(&p.loop, UV_RUN_NOWAIT);
+		if (i % at_once == 0)
+			uv_run(&p.loop, UV_RUN_NOWAIT);
 	}
-	assert_int_equal(p.server.closed_n, 1);
+	UNTIL(&p, p.server.closed_n == 1);
 	assert_non_null(strstr(p.server.why, "does not read"));
 	close(fd);
 	free((void *)frame.data);
+}
+
+TICKING_TEST(test_slow_reader)
+{
+	overflow(1024 * 1024, 1);
+}
+
+TICKING_TEST(test_slow_reader_of_small_frames)
+{
+	overflow(64 * 1024, 16);
 }
 
 /* One that is closed and does not read either is not waited for forever. */
