@@ -186,7 +186,7 @@ static bool to_system;
 static bool to_journal; /* stderr is the journal: it adds the program's name and wants a priority */
 static enum log_form form;
 static struct {
-	const char *cell;
+	char cell[LIMIT_CELL_NAME + 1]; /* empty: none */
 	unsigned replica;
 } about; /* of JSON */
 static struct {
@@ -227,7 +227,7 @@ log_as(enum log_form f)
 void
 log_about(const char *cell, unsigned replica)
 {
-	about.cell = cell;
+	snprintf(about.cell, sizeof about.cell, "%s", cell);
 	about.replica = replica;
 }
 
@@ -304,7 +304,7 @@ put_head(enum log_level level, char *line, size_t size)
 		len = append(line, size, len,
 		             "{\"time\": \"%s\", \"level\": \"%s\", \"program\": \"%s\"",
 		             stamp(time), names[level], program_name);
-		if (about.cell)
+		if (about.cell[0] != '\0')
 			len = append(line, size, len, ", \"cell\": \"%s\"", about.cell);
 		if (about.replica)
 			len = append(line, size, len, ", \"replica\": %u", about.replica);

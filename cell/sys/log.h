@@ -22,7 +22,7 @@ enum log_form {
 
 /* From here on messages have this form; JSON remains when a service begins. */
 void log_as(enum log_form form);
-/* JSON tells these, too: a cell's name (kept, not copied) and a replica's id (0: none). */
+/* JSON tells these, too: a cell's name and a replica's id (0: none). */
 void log_about(const char *cell, unsigned replica);
 /* True when messages of the level are printed. */
 bool log_prints(enum log_level level);
