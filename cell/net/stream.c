@@ -15,9 +15,10 @@
 enum {
 	KEEPALIVE_S = 15,                      /* without traffic; then TCP probes a connection */
 	CLIENT_FRAME_MAX = LIMIT_ENTRY + 4096, /* bytes of the longest request */
-	CLIENTS_TURN_MS = 1, /* of one turn of the loop, for all clients together */
-	READ_LITTLE = 1024,  /* bytes of one read once that time has passed */
-	CHUNK = 64 * 1024,   /* bytes that are encrypted together, or one longer frame */
+	CLIENTS_TURN_MS = 1,         /* of one turn of the loop, for all clients together */
+	READ_LITTLE = 1024,          /* bytes of one read once that time has passed */
+	CHUNK = 64 * 1024,           /* bytes that are encrypted together, or one longer frame */
+	LAST_WORDS_MAX = 256 * 1024, /* bytes that wait for a client whose connection is closed */
 };
 
 const char transport_unknown_key[] = "the cell does not know this key";
@@ -96,6 +97,10 @@ unsent(const struct stream *s)
 	       s->out.len - s->out_begin;
 }
 
+static bool is_client(const struct stream *s);
+
+/* A client sends again what was not answered; as its connection counts for nobody any more, only
+ * the end of a short queue is waited for. */
 void
 stream_linger(struct stream *s)
 {
@@ -103,6 +108,10 @@ stream_linger(struct stream *s)
 		stream_flush(s);
 	if (s->state == STREAM_CLOSING)
 		return;
+	if (is_client(s) && s->out.len - s->out_begin > LAST_WORDS_MAX) {
+		buffer_free(&s->out);
+		s->out_begin = 0;
+	}
 	if (unsent(s) == 0) {
 		stream_end(s, s->why);
 		return;
@@ -361,7 +370,7 @@ take_frames(struct stream *s, struct bytes from)
 	return from;
 }
 
-/* What is not sealed yet can't be sealed any more. */
+/* The channel seals nothing any more: its queue is lost. */
 static void
 end_failed(struct stream *s)
 {

@@ -260,6 +260,33 @@ TEST(test_last_words_nobody_reads)
 	free((void *)frame.data);
 }
 
+/* A client that is closed gets the end of what it was sent, not all of it: closed connections count
+ * for nobody, and there may be many. */
+TICKING_TEST(test_last_words_are_few)
+{
+	struct bytes frame = frame_of(64 * 1024, 8);
+	size_t got = 0, sent = 0;
+	ssize_t n = 0;
+	int fd;
+
+	fd = open_deaf();
+	for (; sent < 60 * 1024 * 1024; sent += frame.len)
+		transport_send(p.server.transport, p.server.conn, frame);
+	transport_close(p.server.transport, p.server.conn);
+	while (n >= 0 || errno == EAGAIN) {
+		static char bytes[256 * 1024];
+
+		while ((n = recv(fd, bytes, sizeof bytes, MSG_DONTWAIT)) > 0)
+			got += (size_t)n;
+		if (n == 0)
+			break;
+		uv_run(&p.loop, UV_RUN_NOWAIT);
+	}
+	assert_true(got < sent / 2);
+	close(fd);
+	free((void *)frame.data);
+}
+
 int
 main(void)
 {
