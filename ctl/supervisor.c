@@ -365,16 +365,20 @@ die_of(int number)
 }
 
 /* Forwards a signal. A signal from the terminal went to the whole foreground process group, so the
- * command has received it already. SIGCONT does not thaw a frozen command. */
+ * command has received it already. SIGCONT does not thaw a frozen command. One that is ignored is
+ * read, too, since it is blocked: the command began with ignoring it, and nobody is told to end. */
 static void
 on_signal(struct supervisor *s)
 {
 	struct signalfd_siginfo info;
+	struct sigaction action;
 
 	if (read(s->signals, &info, sizeof info) != sizeof info)
 		return;
-	s->told_to_end |= info.ssi_signo == SIGTERM || info.ssi_signo == SIGINT ||
-	                  info.ssi_signo == SIGHUP || info.ssi_signo == SIGQUIT;
+	sigaction((int)info.ssi_signo, NULL, &action);
+	if (action.sa_handler != SIG_IGN)
+		s->told_to_end |= info.ssi_signo == SIGTERM || info.ssi_signo == SIGINT ||
+		                  info.ssi_signo == SIGHUP || info.ssi_signo == SIGQUIT;
 	if (info.ssi_signo == SIGCHLD)
 		reap(s);
 	else if (s->state == ACQUIRING)

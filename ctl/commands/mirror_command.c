@@ -341,7 +341,7 @@ on_end(int number)
 		kill(elected, number);
 }
 
-/* Runs this command under the lock; again whenever it is lost. */
+/* Runs this command under the lock; again whenever it is lost. Signals that are ignored stay so. */
 static int
 run_elected(const char *from, const char *to)
 {
@@ -354,20 +354,23 @@ run_elected(const char *from, const char *to)
 	                               .busy_code = CTL_FAILED,
 	                               .freeze = true,
 	                               .elects = true};
+	static const int signals[] = {SIGTERM, SIGINT, SIGHUP};
 	const struct sigaction action = {.sa_handler = on_end};
+	struct sigaction before[3];
 	const pid_t self = getpid();
 	int status;
 
 	snprintf(lock, sizeof lock, "%s/.mirror", to);
-	sigaction(SIGTERM, &action, NULL);
-	sigaction(SIGINT, &action, NULL);
-	sigaction(SIGHUP, &action, NULL);
+	for (int i = 0; i < 3; i++) {
+		sigaction(signals[i], NULL, &before[i]);
+		if (before[i].sa_handler != SIG_IGN)
+			sigaction(signals[i], &action, NULL);
+	}
 	while (ends == 0) {
 		elected = fork();
 		if (elected == 0) {
-			signal(SIGTERM, SIG_DFL);
-			signal(SIGINT, SIG_DFL);
-			signal(SIGHUP, SIG_DFL);
+			for (int i = 0; i < 3; i++)
+				sigaction(signals[i], &before[i], NULL);
 			prctl(PR_SET_PDEATHSIG, SIGTERM);
 			exit(getppid() == self ? supervisor_run(&options) : CTL_FAILED);
 		}

@@ -144,6 +144,25 @@ have_had_turns() {
 	[ "$(grep -c one "$work/starts")" -ge 2 ] && [ "$(grep -c two "$work/starts")" -ge 2 ]
 }
 
+# As nohup starts it: the hangup ends neither.
+case_a_hangup_that_is_ignored() {
+	local ignores
+	: > "$work/starts"
+	mkfifo "$work/hangs"
+	(
+		trap "" HUP
+		exec "$LSCTL" elect --restart "$d/primary" -- \
+			sh -c 'echo >> "$1"; read -r line < "$2"' sh "$work/starts" "$work/hangs"
+	) &
+	ignores=$!
+	wait_until "it runs" has_started 1
+	kill -HUP $ignores
+	limit 10 sh -c 'echo > "$1"' sh "$work/hangs"
+	wait_until "it runs again" has_started 2
+	kill $ignores
+	exits 143 wait $ignores
+}
+
 has_started() { [ "$(wc -l < "$work/starts")" = "$1" ]; }
 
 case_down() { down; }

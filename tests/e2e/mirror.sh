@@ -218,6 +218,23 @@ case_destination_away() {
 	patience=60 level
 }
 
+# As nohup starts it: the hangup does not end it.
+case_a_hangup_that_is_ignored() {
+	local ignores
+	(
+		trap "" HUP
+		exec "$LSCTL" mirror "$from" "$to" 2>> "$work/fourth"
+	) &
+	ignores=$!
+	end_mirror "$(cat "$work/pid")"
+	echo $ignores > "$work/pid"
+	wait_until "it copies" grep -q "level with" "$work/fourth"
+	kill -HUP $ignores
+	echo d > "$from/two"
+	level
+	not gone $ignores
+}
+
 case_the_end() {
 	local pid
 	pid=$(cat "$work/pid")
