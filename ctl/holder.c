@@ -3,8 +3,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <libgen.h>
 #include <poll.h>
 #include <sched.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,6 +30,7 @@ struct holder {
 	const struct lock_options *l;
 	int orders, reports;
 	const sigset_t *before;
+	struct earlier_try earlier;
 	int fd;
 	bool directory;
 	short stirred; /* poll(2) has told so of the node */
@@ -50,6 +53,28 @@ static void __attribute__((noreturn)) fail(const struct holder *h, int code)
 {
 	report(h, (struct report){.kind = HOLDER_FAILED, .code = code});
 	_exit(code);
+}
+
+/* Of a call into the mount. The first try tells whether the lock can be had at all: an outage may
+ * pass, and so may what a later try meets. That is printed once. */
+static void __attribute__((noreturn, format(printf, 3, 4)))
+fail_of(const struct holder *h, int error, const char *format, ...)
+{
+	const bool outage =
+	    error == EIO || error == ESTALE || error == ENOTCONN || error == ECONNABORTED;
+	const bool again = h->l->restarts && (outage || h->earlier.tried);
+	char text[512];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(text, sizeof text, format, args);
+	va_end(args);
+	if (!again || error != h->earlier.told)
+		log_error("%s: %s%s", h->l->path, text, again ? "; tries again" : "");
+	report(h, (struct report){.kind = HOLDER_FAILED,
+	                          .code = CTL_FAILED,
+	                          .error = again ? error : 0});
+	_exit(CTL_FAILED);
 }
 
 /* ---- the session of the mount ---- */
@@ -99,32 +124,33 @@ mount_status_read(int fd, struct mount_status *s)
 static void
 open_node(struct holder *h)
 {
+	char canonical[PATH_MAX] = "";
 	const char *path = h->l->path;
 	struct mount_status s;
 	struct stat st;
+	bool gone;
 	int rc;
 
-	h->fd = open(path, O_RDONLY | O_CREAT | O_CLOEXEC | O_NOCTTY, 0666);
-	if (h->fd < 0 && errno == EISDIR)
+	/* Where the mount of an earlier try has gone, no file is made in its place. */
+	gone = h->earlier.tried && realpath(path, canonical) == NULL && errno == ENOENT &&
+	       getxattr(dirname(canonical), "user.ls.lock_generation", NULL, 0) < 0;
+	if (!gone)
+		h->fd = open(path, O_RDONLY | O_CREAT | O_CLOEXEC | O_NOCTTY, 0666);
+	if (!gone && h->fd < 0 && errno == EISDIR)
 		h->fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (h->fd < 0 || fstat(h->fd, &st) < 0) {
-		log_error("%s: %s", path, strerror(errno));
-		fail(h, CTL_FAILED);
-	}
+	if (gone || h->fd < 0 || fstat(h->fd, &st) < 0 ||
+	    fgetxattr(h->fd, "user.ls.lock_generation", NULL, 0) < 0)
+		fail_of(h, errno, "%s",
+		        errno == ENODATA || errno == EOPNOTSUPP ? "not on a mounted cell"
+		                                                : strerror(errno));
 	h->directory = S_ISDIR(st.st_mode);
 	/* The command inherits the descriptor, as with flock(1): if we are killed, the lock is held
 	 * until the command ends. When the command ends we unlock explicitly, since a descendant of
 	 * it may still have the descriptor open. */
 	fcntl(h->fd, F_SETFD, 0);
-	if (fgetxattr(h->fd, "user.ls.lock_generation", NULL, 0) < 0) {
-		log_error("%s: not on a mounted cell", path);
-		fail(h, CTL_FAILED);
-	}
 	rc = mount_status_read(h->fd, &s);
-	if (rc < 0) {
-		log_error("%s: the status of the mount: %s", path, strerror(-rc));
-		fail(h, CTL_FAILED);
-	}
+	if (rc < 0)
+		fail_of(h, -rc, "the status of the mount: %s", strerror(-rc));
 	h->session = s.session;
 	h->lasting = s.lasting;
 	h->lease_end = s.lease_end;
@@ -135,10 +161,8 @@ read_attribute(const struct holder *h, const char *attribute, char *value, size_
 {
 	ssize_t n = fgetxattr(h->fd, attribute, value, room - 1);
 
-	if (n < 0) {
-		log_error("%s: cannot read %s: %s", h->l->path, attribute, strerror(errno));
-		fail(h, CTL_FAILED);
-	}
+	if (n < 0)
+		fail_of(h, errno, "cannot read %s: %s", attribute, strerror(errno));
 	value[n] = '\0';
 }
 
@@ -216,10 +240,8 @@ set_slots(const struct holder *h)
 		fail(h, CTL_FAILED);
 	}
 	snprintf(value, sizeof value, "%d", h->l->slots);
-	if (fsetxattr(h->fd, "user.ls.lock_slots", value, strlen(value), 0) < 0) {
-		log_error("%s: cannot set its slots: %s", h->l->path, strerror(errno));
-		fail(h, CTL_FAILED);
-	}
+	if (fsetxattr(h->fd, "user.ls.lock_slots", value, strlen(value), 0) < 0)
+		fail_of(h, errno, "cannot set its slots: %s", strerror(errno));
 }
 
 /* The lock-delay is fixed into the lock when it is acquired, between our two reads of it: the
@@ -231,10 +253,8 @@ acquire(struct holder *h)
 	const char *delay = l->delay;
 	int how = (l->shared ? LOCK_SH : LOCK_EX) | (l->wait_s == 0 ? LOCK_NB : 0), error;
 
-	if (delay && fsetxattr(h->fd, "user.ls.lock_delay", delay, strlen(delay), 0) < 0) {
-		log_error("%s: cannot set the lock-delay: %s", h->l->path, strerror(errno));
-		fail(h, CTL_FAILED);
-	}
+	if (delay && fsetxattr(h->fd, "user.ls.lock_delay", delay, strlen(delay), 0) < 0)
+		fail_of(h, errno, "cannot set the lock-delay: %s", strerror(errno));
 	if (h->l->slots > 0)
 		set_slots(h);
 	h->delay = read_delay(h);
@@ -247,10 +267,8 @@ acquire(struct holder *h)
 		if (error == EINTR)
 			error = EAGAIN;
 	}
-	if (error != 0 && error != EAGAIN) {
-		log_error("%s: cannot lock: %s", h->l->path, strerror(error));
-		fail(h, CTL_FAILED);
-	}
+	if (error != 0 && error != EAGAIN)
+		fail_of(h, error, "cannot lock: %s", strerror(error));
 	if (error != 0)
 		fail(h, h->l->busy_code);
 	export_attribute(h, "user.ls.sequencer", "LS_SEQUENCER");
@@ -271,7 +289,7 @@ write_line(const struct holder *h, const char *line, const char *what)
 	const char *sequencer = getenv("LS_SEQUENCER");
 	char path[64];
 	bool written;
-	int fd;
+	int fd, error;
 
 	snprintf(path, sizeof path, "/proc/self/fd/%d", h->fd);
 	fd = open(path, O_WRONLY | O_TRUNC | O_CLOEXEC);
@@ -279,10 +297,10 @@ write_line(const struct holder *h, const char *line, const char *what)
 	          (line == NULL || dprintf(fd, "%s\n", line) > 0) && fsync(fd) == 0;
 	if (written && close(fd) == 0)
 		return;
-	log_error("%s: cannot write %s: %s", h->l->path, what, strerror(errno));
+	error = errno;
 	if (fd >= 0)
 		lsfs_poison(fd); /* its truncation would be committed when we exit */
-	fail(h, CTL_FAILED);
+	fail_of(h, error, "cannot write %s: %s", what, strerror(error));
 }
 
 /* Election: the name of the process is that of the supervisor: a signal to it ends the primary. */
@@ -305,21 +323,18 @@ check_due(struct holder *h)
 {
 	static const struct timespec now[] = {{.tv_nsec = UTIME_OMIT}, {.tv_nsec = UTIME_NOW}};
 	const int64_t every = h->l->every_s;
-	const char *path = h->l->path;
 	char text[64] = "", *end;
 	struct tm last = {0};
 	struct stat st;
 	ssize_t n;
 
 	n = pread(h->fd, text, sizeof text - 1, 0);
-	if (n < 0 || futimens(h->fd, now) < 0 || fstat(h->fd, &st) < 0) {
-		log_error("%s: %s", path, strerror(errno));
-		fail(h, CTL_FAILED);
-	}
+	if (n < 0 || futimens(h->fd, now) < 0 || fstat(h->fd, &st) < 0)
+		fail_of(h, errno, "%s", strerror(errno));
 	text[n] = '\0';
 	end = strptime(text, "%Y-%m-%dT%H:%M:%SZ", &last);
 	if (n > 0 && (end == NULL || strcmp(end, "\n") != 0)) {
-		log_error("%s: holds no time of a last run", path);
+		log_error("%s: holds no time of a last run", h->l->path);
 		fail(h, CTL_FAILED);
 	}
 	h->began_s = st.st_mtim.tv_sec;
@@ -422,9 +437,14 @@ order(struct holder *h)
 }
 
 void
-holder_run(const struct lock_options *l, int orders, int reports, const sigset_t *before)
+holder_run(const struct lock_options *l, struct earlier_try earlier, int orders, int reports,
+           const sigset_t *before)
 {
-	struct holder h = {.l = l, .orders = orders, .reports = reports, .before = before};
+	struct holder h = {.l = l,
+	                   .earlier = earlier,
+	                   .orders = orders,
+	                   .reports = reports,
+	                   .before = before};
 	char began[UTC_TEXT];
 	bool held;
 	int next = 0;

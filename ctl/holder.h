@@ -12,7 +12,8 @@
 #include "ctl/supervisor.h"
 
 enum report_kind {
-	HOLDER_FAILED,       /* the lock was not acquired (error message); code: exit status */
+	HOLDER_FAILED,       /* the lock was not acquired (error message); code: exit status;
+	                      * error: the errno of what may pass, or 0 */
 	HOLDER_LEASE,        /* time: end of the local lease; sent before HOLDS, then repeatedly */
 	HOLDER_HOLDS,        /* the lock is held; delay: its lock-delay; lasting: its session never
 	                      * expires; HOLDER_GO is awaited */
@@ -26,11 +27,17 @@ enum report_kind {
 
 struct report {
 	enum report_kind kind;
-	int code;
+	int code, error;
 	pid_t pid;
 	span_t delay;
 	bool lasting;
 	mono_t time;
+};
+
+/* Of the lock. */
+struct earlier_try {
+	bool tried; /* and the lock is tried for again */
+	int told;   /* the error of the try before, which was printed; 0: none */
 };
 
 /* The supervisor's orders, a byte each: to start the command; to release the lock, of a command
@@ -40,7 +47,7 @@ enum { HOLDER_GO = 'g', HOLDER_RELEASE = 'r', HOLDER_RELEASE_DONE = 'd' };
 
 /* Runs the holder, in a child of the supervisor: reads orders from `orders` and writes reports to
  * `reports`; the command gets the signal mask `before`. */
-void holder_run(const struct lock_options *l, int orders, int reports, const sigset_t *before)
-    __attribute__((noreturn));
+void holder_run(const struct lock_options *l, struct earlier_try earlier, int orders, int reports,
+                const sigset_t *before) __attribute__((noreturn));
 
 #endif

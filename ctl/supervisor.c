@@ -35,6 +35,8 @@ enum state { ACQUIRING, STARTING, RUNS, ENDED };
 
 struct supervisor {
 	const struct lock_options *l;
+	struct earlier_try earlier;
+	int error; /* for which the lock was not acquired, and which may pass */
 	enum state state;
 	pid_t holder, command;
 	struct command_group group;
@@ -311,6 +313,7 @@ on_report(struct supervisor *s)
 	switch (r.kind) {
 	case HOLDER_FAILED:
 		s->result = r.code;
+		s->error = r.error;
 		break;
 	case HOLDER_LEASE:
 		lease_reported(s, r.time);
@@ -403,7 +406,7 @@ become_holder(const struct supervisor *s, pid_t parent, int orders, int reports)
 	sigfillset(&all);
 	sigdelset(&all, SIGALRM);
 	sigprocmask(SIG_SETMASK, &all, NULL);
-	holder_run(s->l, orders, reports, &s->before);
+	holder_run(s->l, s->earlier, orders, reports, &s->before);
 }
 
 static bool
@@ -463,22 +466,24 @@ wait_and_serve(struct supervisor *s)
 		on_signal(s);
 }
 
-/* Is the command to be started again? Not one that was told to end, or that can't be run. */
+/* Is the lock to be tried for again, to start the command? Not one that was told to end, or that
+ * can't be run. */
 static bool
 comes_again(const struct supervisor *s)
 {
 	if (!s->l->restarts || s->told_to_end)
 		return false;
-	return s->result == EXIT_LOST ||
+	return s->result == EXIT_LOST || s->error != 0 ||
 	       (s->state == ENDED && s->result != CTL_NOT_RUN && s->result != CTL_NOT_FOUND);
 }
 
-/* Holds the lock once; `again` becomes true when that is to be repeated. */
+/* Holds the lock once; `tries` tells of the try before, and then of this one. */
 static int
-hold(const struct lock_options *l, const sigset_t *before, bool *again)
+hold(const struct lock_options *l, const sigset_t *before, struct earlier_try *tries)
 {
 	struct supervisor s = {
 	    .l = l,
+	    .earlier = *tries,
 	    .before = *before,
 	    .group = {.to_guard = -1},
 	    .tell_at =
@@ -491,7 +496,7 @@ hold(const struct lock_options *l, const sigset_t *before, bool *again)
 	    .result = UNDECIDED,
 	};
 
-	*again = false;
+	tries->tried = false;
 	if (!start(&s)) {
 		log_error("%s: cannot start: %s", l->path, strerror(errno));
 		return CTL_FAILED;
@@ -509,22 +514,23 @@ hold(const struct lock_options *l, const sigset_t *before, bool *again)
 	close(s.timer);
 	close(s.orders);
 	close(s.reports);
-	*again = comes_again(&s);
+	tries->tried = comes_again(&s);
+	tries->told = s.error;
 	return s.result;
 }
 
 int
 supervisor_run(const struct lock_options *l)
 {
-	bool again = false;
+	struct earlier_try tries = {0};
 	sigset_t before;
 	int code;
 
 	sigprocmask(SIG_BLOCK, NULL, &before);
 	do {
-		if (again)
+		if (tries.tried)
 			sleep(RESERVE_S); /* others may want the lock, or a session has to begin */
-		code = hold(l, &before, &again);
-	} while (again);
+		code = hold(l, &before, &tries);
+	} while (tries.tried);
 	return code;
 }

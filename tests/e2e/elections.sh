@@ -131,7 +131,7 @@ case_a_command_that_ends_is_started_again() {
 	"$LSCTL" elect --restart "$d/primary" one -- \
 		sh -c 'echo one >> "$1"; exit 3' sh "$work/starts" &
 	one=$!
-	"$LSCTL" elect --restart "$m2/${d##*/}/primary" two -- \
+	"$LSCTL" elect --restart --lock-delay 1 "$m2/${d##*/}/primary" two -- \
 		sh -c 'echo two >> "$1"' sh "$work/starts" &
 	two=$!
 	wait_until "each has run twice" have_had_turns
@@ -142,6 +142,65 @@ case_a_command_that_ends_is_started_again() {
 }
 have_had_turns() {
 	[ "$(grep -c one "$work/starts")" -ge 2 ] && [ "$(grep -c two "$work/starts")" -ge 2 ]
+}
+
+# stands_by: two waits behind one, which resigns when two is to go on.
+stands_by() {
+	[ -p "$work/resigns" ] || mkfifo "$work/resigns"
+	"$LSCTL" elect "$d/primary" one -- cat "$work/resigns" &
+	one=$!
+	wait_until "there is a primary" someone "$d/primary"
+	"$LSCTL" elect --restart "$m2/${d##*/}/primary" two -- sleep 60 2> "$work/err" &
+	two=$!
+	wait_until "it waits" has_waiter "$d/primary"
+}
+follows() {
+	wait_until "it waits again" has_waiter "$d/primary"
+	: > "$work/resigns"
+	wait $one
+	wait_until "there is the next one" shows_two "$d/primary"
+	kill $two
+	exits 143 wait $two
+}
+tells() { wait_until "it tells: $1" grep -q "$1; tries again" "$work/err"; }
+
+case_a_standby_whose_session_ends() {
+	local one two
+	stands_by
+	cell_ctl session destroy "$(session "$m2")"
+	tells "cannot lock: Stale file handle"
+	follows
+}
+
+case_a_standby_whose_mount_ends() {
+	local one two daemon
+	stands_by
+	daemon=$(daemon_of "$m2")
+	kill -9 "$daemon"
+	tells "cannot lock: .*"
+	wait_until "the daemon has ended" gone "$daemon"
+	umount -l "$m2"
+	tells "not on a mounted cell"
+	is "$(ls -A "$m2")" ""
+	mount_second grace=1
+	follows
+}
+
+# It is longer than the grace period of the mount.
+case_an_outage() {
+	local primary r
+	: > "$work/starts"
+	"$LSCTL" elect --restart --lock-delay 1 "$m2/${d##*/}/primary" two -- \
+		sh -c 'echo >> "$1"; exec sleep 60' sh "$work/starts" 2> "$work/err" &
+	primary=$!
+	wait_until "it runs" has_started 1
+	for r in 1 2 3; do kill_replica $r; done
+	tells "Input/output error"
+	is "$(grep -c "tries again" "$work/err")" 1
+	start_missing
+	wait_until "it runs again" has_started 2
+	kill $primary
+	exits 143 wait $primary
 }
 
 # As nohup starts it: the hangup ends neither.
