@@ -329,6 +329,10 @@ on_report(struct supervisor *s)
 		command_started(s, r.pid);
 		break;
 	case HOLDER_DAEMON_ENDED: /* the session may have expired at any moment since */
+		if (s->state == ACQUIRING) {
+			lose(s, "the mount's daemon has ended");
+			break;
+		}
 		log_warn("%s: the mount's daemon has ended", s->l->path);
 		s->lease_end = mono_min(s->lease_end, r.time);
 		s->reports = -1;

@@ -186,6 +186,32 @@ case_a_standby_whose_mount_ends() {
 	follows
 }
 
+# The last look at the session, before the command is run, finds no daemon.
+case_a_mount_that_ends_under_a_new_primary() {
+	local theirs=$m2/${d##*/} daemon holder tracer waits
+	exec 9<> "$d/primary"
+	flock 9
+	"$LSCTL" elect "$theirs/primary" two -- touch "$work/ran" 2> "$work/err" &
+	waits=$!
+	wait_until "it waits" has_waiter "$d/primary"
+	holder=$(pgrep -P $waits)
+	strace -q -o "$work/traced" -e trace=fgetxattr \
+		-e inject=fgetxattr:delay_enter=60s:when=5 -p "$holder" &
+	tracer=$!
+	wait_until "it is traced" grep -q '^TracerPid:.[1-9]' "/proc/$holder/status"
+	flock -u 9
+	wait_until "it looks" grep -q "user.ls.status" "$work/traced"
+	daemon=$(daemon_of "$m2")
+	kill -9 "$daemon"
+	wait_until "the daemon has ended" gone "$daemon"
+	kill $tracer
+	wait_until "it gives up" gone $waits
+	exits 75 wait $waits
+	not test -e "$work/ran"
+	umount -l "$m2"
+	mount_second grace=1
+}
+
 # It is longer than the grace period of the mount.
 case_an_outage() {
 	local primary r
