@@ -214,12 +214,18 @@ in_child(void)
 static void
 freeze(struct supervisor *s, mono_t now)
 {
+	const mono_t end = kill_time(s);
+	char killed[64] = "";
+
 	command_group_freeze(&s->group, s->holder);
 	if (!in_child())
 		return;
+	if (!mono_is_never(end))
+		snprintf(killed, sizeof killed, ", or is killed in %lld seconds",
+		         (long long)span_to_ms(mono_since(end, now)) / 1000);
 	log_warn("%s: the cell can't be reached: the command is frozen; it goes on when the cell "
-	         "answers, or is killed in %lld seconds",
-	         s->l->path, (long long)span_to_ms(mono_since(kill_time(s), now)) / 1000);
+	         "answers%s",
+	         s->l->path, killed);
 	_exit(0);
 }
 

@@ -43,13 +43,17 @@ case_a_lasting_session_is_ended_by_an_operator() {
 
 # Long behind every grace period it goes on with its lock.
 case_a_lasting_session_waits_for_its_cell() {
-	local before replicas=() i
+	local before replicas=() i frozen
 	for i in 1 2 3; do replicas+=("$(replica $i)"); done
 	before=$(session "$m2")
 	lock "$m2/l"
+	"$LSCTL" lock "$m2/frozen" -- sleep 60 2> "$work/frozen" &
+	frozen=$!
+	wait_until "the command has its lock" is_held "$m2/frozen"
 	kill -STOP "${replicas[@]}"
 	wait_until "the other mount has given up" is_in_state "$m" expired
 	is_in_state "$m2" jeopardy
+	grep -q "the command is frozen; it goes on when the cell answers\$" "$work/frozen"
 	limit 30 cat "$m2/l" &
 	pause_s 2
 	is_in_state "$m2" jeopardy
@@ -59,6 +63,8 @@ case_a_lasting_session_waits_for_its_cell() {
 	is "$(session "$m2")" "$before"
 	wait_until "the other mount is back" is_in_state "$m" safe
 	is_busy "$m/l"
+	kill $frozen
+	exits 143 wait $frozen
 }
 
 # A signal ends the mount, and the process with the lock may still act on it.
