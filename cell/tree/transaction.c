@@ -367,7 +367,8 @@ add_deepest(struct footprint *f, const struct tree *t, struct bytes path)
 		footprint_add(f, p.deepest->number);
 }
 
-/* Adds all that the operation may touch if others of the transaction come before it. */
+/* Adds all that the operation may touch if others of the transaction come before it: these can make
+ * it possible, and what it names. */
 static void
 add_touched(struct footprint *f, const struct tree *t, uint64_t session, const struct step *s)
 {
@@ -377,14 +378,15 @@ add_touched(struct footprint *f, const struct tree *t, uint64_t session, const s
 	add_deepest(f, t, s->path);
 	if (s->new_path.len > 0)
 		add_deepest(f, t, s->new_path);
-	if (s->kind != STEP_DO || op_at(t, s, &op) != RC_OK)
+	if (s->kind != STEP_DO)
 		return;
-	tree_footprint(t, session, &op, wire_op_node(&op), f);
-	if (op.code != OP_delete && op.code != OP_rename)
-		return;
-	path_walk(t, s->path, &p);
-	if (p.node != NULL)
-		footprint_add_with_directories(f, p.node);
+	if (op_at(t, s, &op) == RC_OK)
+		tree_footprint(t, session, &op, wire_op_node(&op), f);
+	if (op.code == OP_delete || op.code == OP_rename) {
+		path_walk(t, s->path, &p);
+		if (p.node != NULL || (p.deepest != NULL && p.deepest->ephemeral))
+			footprint_add_with_directories(f, p.deepest);
+	}
 	footprint_add_rights(f, t);
 }
 

@@ -40,6 +40,20 @@ case_done_or_not() {
 	[ ! -e "$d/dir/f" ]
 }
 
+# Each mount sees what one operation could do only because of the one before it.
+case_a_rename_to_a_new_directory() {
+	local other=$m2/${d##*/} p=/${d##*/}
+	mkdir "$d/p"
+	touch "$d/p/f"
+	is "$(ls "$other/p")" f
+	exec 7<> "$m/.cell/txn"
+	printf 'mkdir %s/new\nrename %s/p/f %s/new/f\n' "$p" "$p" "$p" >&7
+	is "$(head -n 1 <&7 | cut -d ' ' -f 1)" "done"
+	exec 7>&-
+	is "$(ls "$other/p")" ""
+	is "$(ls "$other/new")" f
+}
+
 case_the_first_condition_that_failed() {
 	local p=/${d##*/} answer
 	echo 1 > "$d/a"

@@ -139,7 +139,7 @@ model_transaction_declared(struct sim *s, const struct command *c, const struct 
 		touch(&s->model, at.path, &one);
 		if (at.new_path.len > 0)
 			touch(&s->model, at.new_path, &one);
-		if (found && (op.code == OP_create || op.code == OP_delete || op.code == OP_rename))
+		if (op.code == OP_create || op.code == OP_delete || op.code == OP_rename)
 			footprint_add(&one, NODE_ROOT);
 		for (size_t i = 0; i < one.n; i++)
 			apart &= !has(&touched, one.keys[i]);

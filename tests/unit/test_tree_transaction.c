@@ -96,6 +96,72 @@ TREE_TEST(test_operations_see_those_before_them)
 	assert_int_equal(notes_of(f, TREE_NODE_CREATED), 4);
 }
 
+/* The transaction declares the change of this key, and is done. */
+static void
+assert_changes(struct fixture *f, struct draft *d, uint64_t key)
+{
+	const struct op op = {.code = OP_transaction,
+	                      .transaction = {{buffer_view(&d->steps), d->n}}};
+	const struct requester who = {.session = READER};
+	struct footprint changes = {0};
+	bool declared = false;
+
+	tree_changes(f->tree, &who, &op, 0, &changes);
+	for (size_t i = 0; i < changes.n; i++)
+		declared |= changes.keys[i] == key;
+	footprint_free(&changes);
+	assert_true(declared);
+	assert_int_equal(commit(f, READER, d), RC_OK);
+	assert_int_equal(f->answer.transaction.part, PART_FIRST);
+}
+
+/* What the tree refuses now is possible after the operations before it. */
+TREE_TEST(test_a_rename_to_a_new_directory_changes_the_old_one)
+{
+	struct fixture *f = *state;
+	const uint64_t p = new_directory(f, NODE_ROOT, "p");
+	struct draft d = draft();
+
+	new_file(f, p, "f");
+	put_create(&d, "/new", NODE_DIRECTORY);
+	put_op(&d, "/p/f", "/new/f", OP(rename));
+	assert_changes(f, &d, p);
+	assert_int_equal(lookup(f, p, "f"), 0);
+}
+
+TREE_TEST(test_a_rename_of_a_new_file_changes_rights)
+{
+	struct fixture *f = *state;
+	struct draft d = draft();
+
+	put_create(&d, "/t", NODE_FILE);
+	put_set(&d, "/t", "admin\n");
+	put_op(&d, "/t", "/acl/team", OP(rename));
+	assert_changes(f, &d, KEY_RIGHTS);
+}
+
+TREE_TEST(test_ephemeral_directories_go_with_what_was_made_in_them)
+{
+	struct fixture *f = *state;
+	struct draft d = draft(), renamed = draft();
+	const uint64_t up = new_directory(f, NODE_ROOT, "up");
+	uint64_t e;
+
+	assert_int_equal(create(f, READER, up, "e", NODE_DIRECTORY, true), RC_OK);
+	put_create(&d, "/up/e/x", NODE_FILE);
+	put_op(&d, "/up/e/x", "", OP(delete));
+	assert_changes(f, &d, up);
+	assert_int_equal(lookup(f, up, "e"), 0);
+
+	assert_int_equal(create(f, READER, up, "e", NODE_DIRECTORY, true), RC_OK);
+	e = lookup(f, up, "e");
+	assert_int_equal(create(f, READER, e, "e", NODE_DIRECTORY, true), RC_OK);
+	put_create(&renamed, "/up/e/e/x", NODE_FILE);
+	put_op(&renamed, "/up/e/e/x", "/x", OP(rename));
+	assert_changes(f, &renamed, up);
+	assert_int_equal(lookup(f, up, "e"), 0);
+}
+
 TREE_TEST(test_one_refusal_undoes_all)
 {
 	struct fixture *f = *state;
