@@ -282,7 +282,9 @@ first_above(const struct change_history *h, uint64_t index)
 	return h->first + low;
 }
 
-/* A page ends with the last change of an entry. */
+/* A page ends with the last change of an entry. An index that is not applied yet may be of
+ * the cell from which this one was restored, whose later changes are not known here. A cell that
+ * was restored has forgotten some. */
 void
 change_history_read(const struct tree *t, const struct subject *who, uint64_t since,
                     struct result_changes *r, struct buffer *list)
@@ -290,7 +292,8 @@ change_history_read(const struct tree *t, const struct subject *who, uint64_t si
 	struct change c;
 	size_t looked_at = 0;
 
-	if (since < t->history.compacted)
+	if (since < t->history.compacted ||
+	    (since > t->position.applied && t->history.compacted > 0))
 		r->compacted = since = t->history.compacted;
 	r->upto = since;
 	for (uint64_t n = first_above(&t->history, since); change_at(t, n, &c); n++) {

@@ -167,6 +167,26 @@ TREE_TEST(test_members_are_those_of_the_new_cell)
 	buffer_free(&packed);
 }
 
+/* The old cell went on after the copy, and its changes are none of the new one. */
+TREE_TEST(test_an_index_of_the_old_cell_is_behind_the_compacted)
+{
+	struct fixture *f = *state;
+	uint64_t restored, reader;
+
+	assert_int_equal(restore(f), RC_OK);
+	restored = tree_applied(f->tree);
+	reader = new_session(f, "reader");
+	assert_int_equal(create(f, reader, NODE_ROOT, "f", NODE_FILE, false), RC_OK);
+	assert_int_equal(look(f, reader, OP(get_changes, .since = tree_applied(f->tree) + 1)),
+	                 RC_OK);
+	assert_int_equal(f->answer.changes.compacted, restored);
+	assert_int_equal(f->answer.changes.changes.count, 1);
+	assert_int_equal(f->answer.changes.upto, tree_applied(f->tree));
+	assert_int_equal(look(f, reader, OP(get_changes, .since = tree_applied(f->tree))), RC_OK);
+	assert_int_equal(f->answer.changes.compacted, 0);
+	assert_int_equal(f->answer.changes.changes.count, 0);
+}
+
 TREE_TEST(test_who_may_restore_and_by_how_much)
 {
 	struct fixture *f = *state;
