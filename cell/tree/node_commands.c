@@ -252,6 +252,9 @@ find_target(const struct execution *x, const struct op_rename *o, struct ends *e
 			return RC_FULL;
 		return RC_OK;
 	}
+	/* The target would be an ACL file with a time to live. */
+	if (e->parent->number == NODE_ACL && e->source->ttl_s > 0)
+		return RC_BUSY;
 	if ((rc = name_check(e->parent, o->new_name)) != RC_OK)
 		return rc;
 	if (e->parent->children_n >= LIMIT_LISTING && e->parent != e->source->parent)

@@ -289,6 +289,10 @@ model_rename(struct sim *s, uint64_t index, const struct op_rename *op, struct o
 		want->rc = RC_INVAL;
 		return;
 	}
+	if (target == NULL && op->new_parent == NODE_ACL && source->ttl_s > 0) {
+		want->rc = RC_BUSY;
+		return;
+	}
 	if (target != source && is_kept(s, source)) {
 		want->rc = RC_BUSY;
 		return;

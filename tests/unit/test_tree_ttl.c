@@ -62,6 +62,23 @@ TREE_TEST(test_which_nodes_have_one)
 	assert_null(noted(f, TREE_TTL_BEGAN));
 }
 
+/* An ACL file would go with it, and all rights that it grants. */
+TREE_TEST(test_none_is_carried_into_acl)
+{
+	struct fixture *f = *state;
+	uint64_t file = mortal(f, "f");
+
+	assert_int_equal(write_file(f, file, "admin\n"), RC_OK);
+	assert_int_equal(rename_file(f, A, NODE_ROOT, "f", NODE_ACL, "team"), RC_BUSY);
+	assert_true(exists(f, file));
+	new_file(f, NODE_ACL, "team");
+	assert_int_equal(rename_file(f, A, NODE_ROOT, "f", NODE_ACL, "team"), RC_OK);
+	assert_int_equal(f->answer.renamed.attr.ttl_s, 0);
+	file = mortal(f, "g");
+	assert_int_equal(set_ttl(f, file, 0), RC_OK);
+	assert_int_equal(rename_file(f, A, NODE_ROOT, "g", NODE_ACL, "other"), RC_OK);
+}
+
 TREE_TEST(test_what_renews_it)
 {
 	struct fixture *f = *state;
