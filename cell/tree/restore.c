@@ -25,12 +25,12 @@ all_fit(const struct tree *t, uint64_t jump)
 	return true;
 }
 
-/* A lock that is free in the copy may have been held later in the old cell. */
+/* A lock that is free in the copy may have been held later in the old cell, and a directory that
+ * has given no number to a name may have begun. */
 static void
 raise_node(struct tree *t, struct node *n, uint64_t jump, int64_t stamp_ns)
 {
-	if (n->content_generation > 0)
-		n->content_generation += jump;
+	n->content_generation += jump;
 	n->lock_generation += jump;
 	n->acl_generation += jump;
 	node_changed(t, n, stamp_ns);

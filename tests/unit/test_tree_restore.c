@@ -187,6 +187,27 @@ TREE_TEST(test_an_index_of_the_old_cell_is_behind_the_compacted)
 	assert_int_equal(f->answer.changes.changes.count, 0);
 }
 
+/* The old cell may have given the first ones after the copy. */
+TREE_TEST(test_numbers_of_names_grow)
+{
+	struct fixture *f = *state;
+	const uint64_t none = new_directory(f, NODE_ROOT, "none");
+	const uint64_t some = new_directory(f, NODE_ROOT, "some");
+	uint64_t reader;
+
+	assert_int_equal(run(f, READER, OP(number, .parent = some, .prefix = bytes_of("n"))),
+	                 RC_OK);
+	assert_int_equal(f->answer.numbered.number, 0);
+	assert_int_equal(restore(f), RC_OK);
+	reader = new_session(f, "reader");
+	assert_int_equal(run(f, reader, OP(number, .parent = none, .prefix = bytes_of("n"))),
+	                 RC_OK);
+	assert_int_equal(f->answer.numbered.number, jump);
+	assert_int_equal(run(f, reader, OP(number, .parent = some, .prefix = bytes_of("n"))),
+	                 RC_OK);
+	assert_int_equal(f->answer.numbered.number, jump + 1);
+}
+
 TREE_TEST(test_who_may_restore_and_by_how_much)
 {
 	struct fixture *f = *state;
