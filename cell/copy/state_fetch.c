@@ -4,11 +4,10 @@
 #include "cell/base/must.h"
 
 enum {
-	MAKING_MS = 50,    /* until the request is repeated while the source makes a copy */
-	OTHERS_MAX_S = 60, /* wait for a source that makes copies for others, */
-	UNNAMED_MAX_S =
-	    20,           /* or a copy, while another one is named: that may be the master by now */
-	USELESS_MS = 300, /* until the next copy may be newer: the state lags behind the log */
+	MAKING_MS = 50,     /* until the request is repeated while the source makes a copy */
+	OTHERS_MAX_S = 60,  /* wait for a source that makes copies for others, */
+	UNNAMED_MAX_S = 20, /* or one while another source, perhaps the master, is named */
+	USELESS_MS = 300,   /* until the next copy may be newer: the state lags behind the log */
 };
 
 /* ---- requests ---- */

@@ -7,10 +7,8 @@
 #include "cell/paxos/internal.h"
 #include "cell/wire/codec.h"
 
-enum {
-	SPREAD_SLOTS = 8
-}; /* this many adjacent slots are asked of one replica, the next of
-    * another */
+/* So many adjacent slots are asked of one replica, the next of another. */
+enum { SPREAD_SLOTS = 8 };
 
 void
 px_promises_forget(struct px *px)
