@@ -144,6 +144,7 @@ read_all(struct export *x)
 	x->error = 0;
 	put_directory(x, x->root);
 	tar_write_end(x->to);
+	errno = 0; /* of an attribute that is not there */
 	if (fflush(x->to) != 0 || ferror(x->to) || ftruncate(fileno(x->to), ftello(x->to)) < 0)
 		return errno != 0 ? errno : EIO;
 	attribute(x->root, "user.ls.usage.index", after);
