@@ -340,11 +340,11 @@ others_could(const struct px *px)
 	return px_majority(m, able);
 }
 
-/* True when followers grant the lease, and nothing was chosen for long that is open: disks are
+/* At each heartbeat. True when nothing was chosen for long, though something is open: disks are
  * stuck, or only short messages arrive. Others may be a majority that can; but where the network is
  * slow for all, the next master needs more time. */
 static bool
-is_stalled(struct px *px)
+note_stall(struct px *px)
 {
 	struct px_leader *l = &px->leader;
 	if (px->learner.chosen > l->stalled_at)
@@ -378,7 +378,7 @@ px_send_heartbeats(struct px *px)
 		px_follow(px, BALLOT_NONE, (span_t){2 * px->config.lease.ns});
 		return;
 	}
-	if (!px->candidate.leaving && is_stalled(px))
+	if (!px->candidate.leaving && note_stall(px))
 		px_leave(px, 0, "it could commit nothing");
 	l->sequence++;
 	l->sent_at[l->sequence % PX_SENT_TIMES] = px->now;
