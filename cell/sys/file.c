@@ -6,6 +6,7 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -105,18 +106,47 @@ file_remove(const char *path)
 	return unlink(path) < 0 && errno != ENOENT ? -errno : 0;
 }
 
-static int
-write_synced(const char *path, struct bytes contents, mode_t mode)
+static bool
+names(const char *path, const struct stat *is)
 {
-	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, mode);
-	int rc;
+	struct stat st;
 
-	if (fd < 0)
-		return -errno;
-	rc = fchmod(fd, mode) < 0 ? -errno : file_write_at(fd, contents, 0);
-	if (rc == 0 && fsync(fd) < 0)
-		rc = -errno;
-	if (close(fd) < 0 && rc == 0)
+	return lstat(path, &st) == 0 && st.st_dev == is->st_dev && st.st_ino == is->st_ino;
+}
+
+/* Opens the temporary file for one process: another one waits for its lock, and begins anew when
+ * the file has got its name. Nobody else can open it, and hold the lock. */
+static int
+open_unfinished(const char *path)
+{
+	for (;;) {
+		const int fd =
+		    open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
+		struct stat is;
+		int rc;
+
+		if (fd < 0)
+			return -errno;
+		while (flock(fd, LOCK_EX) < 0)
+			if (errno != EINTR)
+				break; /* a filesystem without locks */
+		rc = fstat(fd, &is) < 0 ? -errno : 0;
+		if (rc == 0 && names(path, &is))
+			return fd;
+		close(fd);
+		if (rc < 0)
+			return rc;
+	}
+}
+
+static int
+write_synced(int fd, struct bytes contents, mode_t mode)
+{
+	int rc = fchmod(fd, 0600) < 0 || ftruncate(fd, 0) < 0 ? -errno : 0;
+
+	if (rc == 0)
+		rc = file_write_at(fd, contents, 0);
+	if (rc == 0 && (fchmod(fd, mode) < 0 || fsync(fd) < 0))
 		rc = -errno;
 	return rc;
 }
@@ -140,17 +170,22 @@ put(const char *path, struct bytes contents, mode_t mode,
     int (*move)(const char *from, const char *to))
 {
 	char other[PATH_MAX], parent[PATH_MAX];
-	int rc;
+	int fd, rc;
 
 	if (snprintf(other, sizeof other, "%s" FILE_UNFINISHED, path) >= (int)sizeof other)
 		return -ENAMETOOLONG;
-	rc = write_synced(other, contents, mode);
+	fd = open_unfinished(other);
+	if (fd < 0)
+		return fd;
+	rc = write_synced(fd, contents, mode);
 	if (rc == 0)
 		rc = move(other, path);
-	if (rc < 0) {
+	if (rc < 0)
 		unlink(other);
+	if (close(fd) < 0 && rc == 0)
+		rc = -errno;
+	if (rc < 0)
 		return rc;
-	}
 	memcpy(parent, other, sizeof parent);
 	return file_sync_directory(dirname(parent));
 }

@@ -10,8 +10,8 @@
 #define FILE_UNFINISHED ".new"
 
 /* Creates `path` with these contents and permissions: a temporary file is written and synced, then
- * moved to `path`, then the directory is synced. Never over an existing file (-EEXIST). 0 or
- * -errno. */
+ * moved to `path`, then the directory is synced. Never over an existing file (-EEXIST), whoever
+ * else writes it meanwhile. 0 or -errno. */
 int file_create(const char *path, struct bytes contents, mode_t mode);
 
 /* Like file_create, but replaces an existing file: a crash leaves the old contents or the new ones,

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "cell/config/key_file.h"
@@ -69,6 +70,39 @@ TEST(test_never_overwritten)
 	assert_int_equal(key_file_create_signing(path, other, public_key), -EEXIST);
 	assert_true(key_file_read_signing(path, &keys, why, sizeof why));
 	assert_memory_equal(secret, keys.secret[0], SIGN_SECRET);
+}
+
+/* Of processes that make the key at once, the file has that of the one which was told so. */
+TEST(test_made_by_one_of_several)
+{
+	enum { PROCESSES = 4, ROUNDS = 50 };
+
+	for (int round = 0; round < ROUNDS; round++) {
+		pid_t pids[PROCESSES];
+		int status, makers = 0;
+
+		unlink(path);
+		for (int i = 0; i < PROCESSES; i++) {
+			struct noise_pair made, back;
+			int rc;
+
+			pids[i] = fork();
+			assert_true(pids[i] >= 0);
+			if (pids[i] > 0)
+				continue;
+			rc = key_file_create_channel(path, NULL, &made);
+			if (rc == 0 && (!key_file_read_replica(path, &back, why, sizeof why) ||
+			                memcmp(&made, &back, sizeof made) != 0))
+				_exit(2);
+			_exit(rc == 0 ? 0 : rc == -EEXIST ? 1 : 3);
+		}
+		for (int i = 0; i < PROCESSES; i++) {
+			assert_int_equal(waitpid(pids[i], &status, 0), pids[i]);
+			assert_true(WIFEXITED(status) && WEXITSTATUS(status) < 2);
+			makers += WEXITSTATUS(status) == 0;
+		}
+		assert_int_equal(makers, 1);
+	}
 }
 
 TEST(test_leftover_of_a_crash)
