@@ -26,7 +26,7 @@ judge() {
 	[ $? -eq "$1" ]
 }
 
-echo 1..5
+echo 1..7
 
 judge 0 << 'EOF' && grep -q '^verdict: consistent, 0 violations' "$work/out"
 {"process":1,"type":"invoke","operation":"write","path":"r","value":"a","time":10}
@@ -75,6 +75,30 @@ judge 1 << 'EOF' && grep -q "^violation: s: '65' was still seen when '66' had" "
 {"process":2,"type":"ok","operation":"stat","path":"s","value":"65","mtime":1000,"time":80}
 EOF
 report $? "a stale cache"
+
+# torn BEGIN: a stat of process 102, which began then, has got the size of an earlier version with
+# the time of the one that process 101 got.
+torn() {
+	cat << EOF
+{"process":1,"type":"invoke","operation":"write","path":"s","value":"65","time":10}
+{"process":1,"type":"ok","operation":"write","path":"s","value":"65","time":20}
+{"process":101,"type":"invoke","operation":"stat","path":"s","time":21}
+{"process":101,"type":"ok","operation":"stat","path":"s","value":"65","mtime":1000,"time":22}
+{"process":1,"type":"invoke","operation":"write","path":"s","value":"66","time":30}
+{"process":1,"type":"ok","operation":"write","path":"s","value":"66","time":40}
+{"process":101,"type":"invoke","operation":"stat","path":"s","time":50}
+{"process":101,"type":"ok","operation":"stat","path":"s","value":"66","mtime":1001,"time":60}
+{"process":201,"type":"invoke","operation":"stat","path":"s","time":61}
+{"process":201,"type":"ok","operation":"stat","path":"s","value":"66","mtime":1001,"time":62}
+{"process":102,"type":"invoke","operation":"stat","path":"s","time":$1}
+{"process":102,"type":"ok","operation":"stat","path":"s","value":"65","mtime":1001,"time":70}
+EOF
+}
+torn 51 | judge 0 && grep -q '^torn: .* in 1 of 4 stats' "$work/out"
+report $? "a stat that the kernel has torn as another one was answered"
+
+torn 63 | judge 1 && grep -q "^violation: s: '65' was changed at 100. and 100." "$work/out"
+report $? "a mixture that no answer to another stat explains"
 
 judge 2 << 'EOF'
 {"process":1,"type":"ok","operation":"write","path":"r","time":20}
