@@ -32,6 +32,7 @@ bulk_all_well(const struct sim *s)
 
 		if (!host_exists(n) || !n->up || n->stopping || n->copies.fetching ||
 		    n->paused_until > s->now || n->disk.stuck_until > s->now ||
+		    n->disk.state_stuck_until > s->now ||
 		    replica_condition(n->replica) != CONDITION_VOTING)
 			return false;
 	}

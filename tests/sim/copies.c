@@ -108,7 +108,7 @@ run_made(struct sim *s, struct event *e)
 	struct host *n = &s->hosts[e->who];
 	const struct bytes *copy = &n->copies.made[e->a];
 
-	if (!n->up || n->life != e->life || host_puts_off(s, n, e))
+	if (!n->up || n->life != e->life || disk_puts_off(s, n, e))
 		return;
 	if (copy->data == NULL)
 		server_copy_made(n->server, (enum rc)e->b, 0, 0, "there is no copy");

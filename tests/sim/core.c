@@ -20,7 +20,9 @@ enum {
 	STEPS = 8,       /* messages and records, one after the other */
 	STAYS_SECONDS = 15,
 	STALLED_LEASES = 11,
+	STATE_SECONDS = 41,  /* until a master whose state is stuck hands over */
 	COPY_SECONDS = 4,    /* until a copy that failed is tried again: one may need it to vote */
+	BUSY_SECONDS = 20,   /* and until one leaves a source whose disk is stuck */
 	CHANGE_SECONDS = 20, /* between changes of epoch: a master may have to outbid a minority */
 	LOOK_MS = 50,
 };
@@ -67,7 +69,7 @@ is_core(const struct sim *s, int id)
 	return (s->core.members >> id & 1) != 0;
 }
 
-enum spoil { SPOIL_CRASH, SPOIL_STUCK, SPOIL_SLOW, SPOIL_PAUSE, SPOILS = 8 };
+enum spoil { SPOIL_CRASH, SPOIL_STUCK, SPOIL_STATE, SPOIL_SLOW, SPOIL_PAUSE, SPOILS = 10 };
 
 /* Does the old master keep a majority that grants it the lease, and has nothing chosen? One of the
  * core is in it, and either all other disks are stuck, or only short messages arrive. */
@@ -102,6 +104,13 @@ draw_spoils(struct sim *s)
 		                                     s->hosts[i].disk.stuck_until > s->now)))
 			c->patience = STALLED_LEASES * s->swarm.lease_ms * MS;
 	}
+	for (int i = 0; i < s->hosts_n; i++)
+		if (!is_core(s, i + 1) &&
+		    (c->spoils[i] == SPOIL_STATE || s->hosts[i].disk.state_stuck_until > s->now))
+			c->patience = STATE_SECONDS * SECOND;
+	/* A late heartbeat may end the candidacy of the one to whom the mastership was handed. */
+	if (s->swarm.datagrams)
+		c->patience *= 2;
 }
 
 /* So long the others stay broken once there is a master: a client has to find it, and then a change
@@ -208,6 +217,9 @@ spoil(struct sim *s, struct host *n)
 		return;
 	case SPOIL_STUCK:
 		n->disk.stuck_until = c->until;
+		return;
+	case SPOIL_STATE:
+		n->disk.state_stuck_until = c->until;
 		return;
 	case SPOIL_SLOW:
 		n->disk.slow_until = c->until;
@@ -389,7 +401,7 @@ plan(struct sim *s)
 	if (s->swarm.datagrams)
 		c->expected += LINK_PATIENCE_MS * MS;
 	if (one_copies(s))
-		c->expected += COPY_SECONDS * SECOND;
+		c->expected += (COPY_SECONDS + (c->patience > 0 ? BUSY_SECONDS : 0)) * SECOND;
 	c->expected += CORE_LEASES * s->swarm.lease_ms * MS +
 	               STEPS * (s->swarm.disk_us + s->swarm.latency_us) * 1000 + c->patience;
 	c->until = c->expected + stays(s);

@@ -369,6 +369,7 @@ disk_copy(struct disk *to, const struct disk *from)
 	to->unsaved = 0;
 	to->slow_until = was.slow_until;
 	to->stuck_until = was.stuck_until;
+	to->state_stuck_until = was.state_stuck_until;
 	to->log_under_way = to->state_under_way = (struct transactions){0};
 	RB_FOREACH(slot, slot_tree, (struct slot_tree *)&from->slots)
 		slot_put(to, &(struct px_record){.slot = slot->number,

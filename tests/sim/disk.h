@@ -52,8 +52,9 @@ struct disk {
 	struct writing_list log, state; /* in order */
 	struct transactions log_under_way, state_under_way;
 	int64_t slow_until, stuck_until;
-	size_t unsaved;   /* bytes of rows that are being written */
-	bool broken;      /* the next fsync fails */
+	int64_t state_stuck_until; /* though the log is written */
+	size_t unsaved;            /* bytes of rows that are being written */
+	bool broken;               /* the next fsync fails */
 	uint64_t highest; /* slot that the log ever held: more than it holds when it rotted */
 	bool state_lost;  /* by rot, and not copied yet */
 	bool replaced;    /* emptied or an old copy */

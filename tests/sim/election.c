@@ -51,8 +51,10 @@ election_expect(struct sim *s)
 	for (int i = 0; i < s->hosts_n; i++) {
 		const struct host *n = &s->hosts[i];
 		const int64_t times[] = {n->up ? n->paused_until : n->back_at,
-		                         n->disk.log_under_way.busy, n->disk.state_under_way.busy,
+		                         n->disk.log_under_way.busy,
+		                         n->disk.state_under_way.busy,
 		                         n->disk.stuck_until,
+		                         n->disk.state_stuck_until,
 		                         n->stopping ? s->now + 3 * SECOND : 0};
 
 		for (size_t t = 0; host_exists(n) && t < sizeof times / sizeof *times; t++)

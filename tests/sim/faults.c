@@ -130,6 +130,13 @@ fault_disk(struct sim *s, struct host *n)
 		fault(s, FAULT_DISK_STUCK, "the disk of replica %d is stuck for %.3f s", n->id,
 		      (double)(d->stuck_until - s->now) / 1e9);
 	}
+	/* Seeds without that fault are what they were. */
+	if (s->swarm.rates[FAULT_STATE_STUCK] > 0 && fault_strikes(s, FAULT_STATE_STUCK) &&
+	    d->state_stuck_until <= s->now) {
+		d->state_stuck_until = s->now + sim_between(s, SECOND, 60 * SECOND);
+		fault(s, FAULT_STATE_STUCK, "the state of replica %d is stuck for %.3f s", n->id,
+		      (double)(d->state_stuck_until - s->now) / 1e9);
+	}
 	if (fault_strikes(s, FAULT_DISK_FULL) && !n->full)
 		fill(s, n);
 	if (n->up && !n->boot.failed && fault_strikes(s, FAULT_FSYNC))

@@ -79,9 +79,10 @@ enum fault {
 	FAULT_DATAGRAM_DOUBLED,
 	FAULT_DATAGRAM_LATE,
 	FAULT_DATAGRAM_ALONE,
-	FAULT_COPY,      /* a copy of the state can't be made, read, written, or is damaged */
-	FAULT_NO_ROOM,   /* for a cell file, or the keys beside it */
-	FAULT_SUCCESSOR, /* another process goes on for a client, and with its mount */
+	FAULT_COPY,        /* a copy of the state can't be made, read, written, or is damaged */
+	FAULT_NO_ROOM,     /* for a cell file, or the keys beside it */
+	FAULT_SUCCESSOR,   /* another process goes on for a client, and with its mount */
+	FAULT_STATE_STUCK, /* of a disk that writes the log */
 	FAULTS
 };
 

@@ -411,6 +411,8 @@ host_calm_down(struct sim *s, struct host *n)
 	host_full(s, n, false);
 	n->disk.slow_until = 0;
 	n->disk.broken = false;
+	if (n->disk.state_stuck_until > s->now)
+		host_disk_goes_on(s, n);
 	if (s->swarm.clocks == CLOCKS_WILD && n->paused_until <= s->now) {
 		clock_set_rate(&n->clock, s->now, clock_draw_rate(&s->rng, CLOCKS_DRIFT));
 		host_clock_changed(s, n);

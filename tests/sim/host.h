@@ -105,8 +105,9 @@ void host_calm_down(struct sim *s, struct host *n);
 void host_clock_changed(struct sim *s, struct host *n);
 void host_free(struct host *n);
 struct server_io host_io(struct host *n);
-/* Likewise, or its disk is stuck. Then it is stuck no more. */
+/* Likewise, or its disk is stuck. */
 bool disk_puts_off(struct sim *s, const struct host *n, struct event *e);
+/* Nothing of its disk is stuck any more. */
 void host_disk_goes_on(struct sim *s, struct host *n);
 struct host *sim_serving(struct sim *s);
 /* One of those that exist. */

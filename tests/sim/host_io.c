@@ -78,26 +78,44 @@ count_step(struct host *n, size_t more)
 
 /* ---- the disk ---- */
 
+static bool
+put_off_until(struct sim *s, const struct host *n, struct event *e, int64_t until)
+{
+	if (until <= s->now)
+		return host_puts_off(s, n, e);
+	heap_again(&s->heap, e, until);
+	return true;
+}
+
 /* What the disk reports comes when the disk can write and the process is there to hear it. */
 bool
 disk_puts_off(struct sim *s, const struct host *n, struct event *e)
 {
-	if (n->disk.stuck_until <= s->now)
-		return host_puts_off(s, n, e);
-	heap_again(&s->heap, e, n->disk.stuck_until);
-	return true;
+	return put_off_until(s, n, e, n->disk.stuck_until);
+}
+
+static bool
+state_puts_off(struct sim *s, const struct host *n, struct event *e)
+{
+	const struct disk *d = &n->disk;
+	const bool state = d->state_stuck_until > d->stuck_until;
+
+	return put_off_until(s, n, e, state ? d->state_stuck_until : d->stuck_until);
 }
 
 /* What was put off for the time that it was stuck happens now. */
 void
 host_disk_goes_on(struct sim *s, struct host *n)
 {
-	const int64_t was = n->disk.stuck_until;
+	const int64_t log = n->disk.stuck_until, state = n->disk.state_stuck_until;
 
-	n->disk.stuck_until = s->now;
-	for (size_t i = 0; i < s->heap.n; i++)
-		if (s->heap.events[i].at == was && s->heap.events[i].who == n->id - 1)
-			s->heap.events[i].at = s->now;
+	n->disk.stuck_until = n->disk.state_stuck_until = s->now;
+	for (size_t i = 0; i < s->heap.n; i++) {
+		struct event *e = &s->heap.events[i];
+
+		if (e->at > s->now && (e->at == log || e->at == state) && e->who == n->id - 1)
+			e->at = s->now;
+	}
 	heap_sort(&s->heap);
 }
 
@@ -130,7 +148,7 @@ run_saved(struct sim *s, struct event *e)
 {
 	struct host *n = &s->hosts[e->who];
 
-	if (!n->up || n->life != e->life || disk_puts_off(s, n, e) || is_broken(s, n) ||
+	if (!n->up || n->life != e->life || state_puts_off(s, n, e) || is_broken(s, n) ||
 	    !disk_state_done(&n->disk, e->a))
 		return;
 	server_saved(n->server, e->a, n->disk.unsaved);

@@ -80,6 +80,7 @@ static const struct {
     [FAULT_COPY] = {"copies of states that failed", 2000},
     [FAULT_NO_ROOM] = {"cell files without room", 0},
     [FAULT_SUCCESSOR] = {"clients replaced", 400},
+    [FAULT_STATE_STUCK] = {"states stuck", 30},
 };
 
 const char *
@@ -226,6 +227,8 @@ swarm_draw_servers(struct swarm *w, uint64_t seed)
 	w->numbers = rng_chance(&own, 300) ? 400 : 0;
 	w->unlocks = rng_chance(&own, 300) ? 300 : 0;
 	w->handles = rng_chance(&own, 500) ? 400 : 0;
+	if (rng_chance(&own, 300))
+		w->rates[FAULT_STATE_STUCK] = kinds[FAULT_STATE_STUCK].most;
 }
 
 void
