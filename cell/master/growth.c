@@ -1,5 +1,12 @@
 /* When a majority of the disks is full, requests that need room are refused before they get into
- * the log. Requests that give room back, and those that need none, are served. */
+ * the log. Requests that give room back, and those that need none, are served.
+ *
+ * A later request of the session goes on as if the refused one had been decided: a release does
+ * though the write before it was refused. A client that has not heard of the refusal repeats the
+ * refused request, and it must not take effect then, after the release. So it stays refused, and
+ * the log says so before it has the next command of the session. */
+#include <stdlib.h>
+#include "cell/base/memory.h"
 #include "cell/master/internal.h"
 
 /* The node's attributes, if the session can see them. */
@@ -52,8 +59,49 @@ grows(const struct master *m, const struct m_session *s, const struct op *op)
 
 /* A request that took effect under an earlier master has its answer already. */
 bool
-m_growth_refused(const struct master *m, const struct m_session *s, const struct m_request *r,
-                 const struct op *op)
+m_growth_refuse(struct master *m, struct m_session *s, struct m_request *r, const struct op *op)
 {
-	return grows(m, s, op) && !tree_request_known(m->tree, s->id, r->number);
+	struct refused_request *refused;
+
+	if (!grows(m, s, op) || tree_request_known(m->tree, s->id, r->number))
+		return false;
+	M_TRACE(m, "request %" PRIu64 ".%" PRIu64 " is refused: most disks are full", s->id,
+	        r->number);
+	refused = memory_zero(1, sizeof *refused);
+	refused->number = r->number;
+	refused->code = r->code;
+	TAILQ_INSERT_TAIL(&s->refused, refused, entry);
+	m_request_reply(m, s, r, RC_NOSPC, NULL);
+	return true;
+}
+
+bool
+m_growth_refuse_again(struct master *m, struct m_session *s, uint64_t number)
+{
+	const struct message reply = {
+	    .code = MSG_reply,
+	    .reply = {.number = number, .rc = RC_NOSPC, .index = m->applied},
+	};
+	const struct refused_request *refused;
+
+	TAILQ_FOREACH(refused, &s->refused, entry) {
+		if (refused->number != number)
+			continue;
+		m_connection_send(m, s->connection, &reply);
+		return true;
+	}
+	return false;
+}
+
+void
+m_growth_forget(struct m_session *s, uint64_t below)
+{
+	struct refused_request *refused, *next;
+
+	TAILQ_FOREACH_SAFE(refused, &s->refused, entry, next) {
+		if (refused->number >= below)
+			continue;
+		TAILQ_REMOVE(&s->refused, refused, entry);
+		free(refused);
+	}
 }

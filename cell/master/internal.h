@@ -115,8 +115,9 @@ void m_proposals_init(struct master *m);
 void m_proposals_clear(struct master *m);
 /* Frees the room of the entry. */
 void m_proposals_free(struct master *m);
-/* Adds the session's command, as it was received, to the entry. */
-void m_propose_request(struct master *m, const struct m_session *s, const struct m_request *r);
+/* Adds the session's command, as it was received, to the entry, behind what was refused to the
+ * session. */
+void m_propose_request(struct master *m, struct m_session *s, const struct m_request *r);
 /* Adds a command of the master's own to the entry, on behalf of `session` or of none (0). The
  * caller fills in the fields that the kind of command uses. */
 struct own_command *m_propose(struct master *m, uint64_t session, const struct op *op);
@@ -280,8 +281,14 @@ void m_admin_list_principals(struct master *m, const struct m_connection *c,
 
 /* ---- growth.c ---- */
 
-/* A majority of the disks is full: true when the request needs more room than it gives back. */
-bool m_growth_refused(const struct master *m, const struct m_session *s, const struct m_request *r,
-                      const struct op *op);
+/* A majority of the disks is full: refuses the request if it needs more room than it gives back. It
+ * stays refused until its client has been told: when it is received again, and under the next
+ * master, if that has a later command of the session. */
+bool m_growth_refuse(struct master *m, struct m_session *s, struct m_request *r,
+                     const struct op *op);
+/* Answers a request that was refused, and is received again; false: it was not. */
+bool m_growth_refuse_again(struct master *m, struct m_session *s, uint64_t number);
+/* The client has the answers to all lower numbers. */
+void m_growth_forget(struct m_session *s, uint64_t below);
 
 #endif

@@ -141,6 +141,7 @@ m_request_free_all(struct master *m, struct m_session *s)
 	struct m_request *r;
 
 	forget_answered(s, UINT64_MAX);
+	m_growth_forget(s, UINT64_MAX);
 	while ((r = RB_MIN(request_tree, &s->requests.by_number)) != NULL)
 		request_free(m, s, r);
 }
@@ -300,10 +301,8 @@ begin(struct master *m, struct m_session *s, struct m_request *r, const struct o
 {
 	if (r->read) {
 		begin_read(m, s, r, op);
-	} else if (m->full && m_growth_refused(m, s, r, op)) {
-		M_TRACE(m, "request %" PRIu64 ".%" PRIu64 " is refused: most disks are full", s->id,
-		        r->number);
-		m_request_reply(m, s, r, RC_NOSPC, NULL);
+	} else if (m->full && m_growth_refuse(m, s, r, op)) {
+		return;
 	} else if (op->code == OP_acquire) {
 		m_lock_acquire(m, s, r);
 	} else if (op->code == OP_release) {
@@ -424,14 +423,6 @@ breach_of(const struct m_session *s, const struct msg_request *msg, struct recei
 	return NULL;
 }
 
-static bool
-window_free(const struct m_session *s, enum slot_kind slot, size_t bytes)
-{
-	const size_t taken = s->requests.window[slot];
-
-	return taken <= LIMIT_WINDOW && bytes <= LIMIT_WINDOW - taken;
-}
-
 /* A cancel or release withdraws its acquire each time that it is received: the acquire may have
  * been received again, too. */
 static void
@@ -457,12 +448,13 @@ receive(struct master *m, struct m_connection *c, struct m_session *s, const str
 		m_withdrawals_forget(&s->withdrawals, msg->below);
 	if (!TAILQ_EMPTY(&s->requests.answered))
 		forget_answered(s, msg->below);
+	m_growth_forget(s, msg->below);
 	if ((r = request_find(s, msg->number)) != NULL) {
 		r->carried = false;
 		note_withdrawal(m, s, msg->number, op);
 		return;
 	}
-	if (was_answered(s, msg->number))
+	if (was_answered(s, msg->number) || m_growth_refuse_again(m, s, msg->number))
 		return;
 	/* A client that keeps to the limits is never refused. */
 	if (s->requests.slots[in->slot] >=
@@ -470,7 +462,7 @@ receive(struct master *m, struct m_connection *c, struct m_session *s, const str
 		m_connection_breach(m, c, "too many requests in flight");
 		return;
 	}
-	if (!window_free(s, in->slot, msg->op.len)) {
+	if (s->requests.window[in->slot] + msg->op.len > LIMIT_WINDOW) {
 		m_connection_breach(m, c, "too many bytes of requests in flight");
 		return;
 	}

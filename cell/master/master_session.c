@@ -21,6 +21,7 @@ session_record(struct master *m, const struct tree_session *t)
 	TAILQ_INIT(&s->withdrawals.received);
 	TAILQ_INIT(&s->waiters.list);
 	TAILQ_INIT(&s->requests.answered);
+	TAILQ_INIT(&s->refused);
 	m_keepalive_begin(s);
 	m_cache_begin(s);
 	must(RB_INSERT(m_session_tree, &m->sessions.by_id, s) == NULL);

@@ -27,6 +27,17 @@ struct master;
 struct own_command;
 struct principal_usage;
 
+/* ---- growth.c ---- */
+
+/* A request that the master has refused, and that is in the log once a later one is. */
+struct refused_request {
+	TAILQ_ENTRY(refused_request) entry;
+	uint64_t number;
+	enum op_code code;
+	bool logged;
+};
+TAILQ_HEAD(refused_requests, refused_request);
+
 /* ---- failover_barrier.c: await bits ----
  *
  * The await bits. Each session that may cache, or that waits for a lock, has a bit in the tree: a
@@ -271,6 +282,7 @@ struct m_session {
 	struct session_barrier barrier;
 	struct principal_usage *usage;
 	struct session_requests requests;
+	struct refused_requests refused; /* of which the client may not know */
 	struct session_order order;
 	struct withdrawals withdrawals;
 	struct session_waiters waiters;

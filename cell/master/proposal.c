@@ -69,8 +69,31 @@ bound(struct master *m, struct command *c, struct gate_pass *pass, struct buffer
 	gate_proposed(&m->gate, pass);
 }
 
+/* A refused request stays refused once a later command of its session is decided. */
+static void
+log_refused(struct master *m, struct m_session *s)
+{
+	struct refused_request *refused;
+	struct buffer op = BUFFER(LIMIT_ENTRY);
+
+	TAILQ_FOREACH(refused, &s->refused, entry) {
+		if (refused->logged)
+			continue;
+		refused->logged = true;
+		buffer_reset(&op);
+		wire_put_op(&op, &(struct op){.code = refused->code});
+		must(!op.failed);
+		commands_add(m, &(struct command){.stamp_ns = m->wall_ns,
+		                                  .session = s->id,
+		                                  .number = refused->number,
+		                                  .op = buffer_view(&op),
+		                                  .refused = RC_NOSPC});
+	}
+	buffer_free(&op);
+}
+
 void
-m_propose_request(struct master *m, const struct m_session *s, const struct m_request *r)
+m_propose_request(struct master *m, struct m_session *s, const struct m_request *r)
 {
 	struct buffer keys = BUFFER(LIMIT_ENTRY);
 	struct command command = {
@@ -85,6 +108,7 @@ m_propose_request(struct master *m, const struct m_session *s, const struct m_re
 	};
 
 	must(r->number != 0);
+	log_refused(m, s);
 	if (r->pass != NULL)
 		bound(m, &command, r->pass, &keys);
 	commands_add(m, &command);

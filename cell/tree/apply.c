@@ -109,6 +109,8 @@ decide(struct execution *x, const struct tree_command *c, struct result *r)
 
 	if (x->tree->epochs.current == 0 && c->op.code != OP_begin_epoch)
 		return RC_OLD_EPOCH;
+	if (c->command.refused != RC_OK)
+		return (enum rc)c->command.refused;
 	missing = permission_missing(x->tree, &x->requester, &x->who, &c->op);
 	if (missing.node != 0) {
 		*r = (struct result){.kind = RESULT_refused, .refused = missing};

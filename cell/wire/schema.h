@@ -105,11 +105,11 @@ enum { WIRE_MINOR = 0 };
 	F(u64, number, 0)   /* of the session's request; 0: not a request, no result is kept */   \
 	F(u64, below, 0)    /* the client has received the replies to all lower numbers */        \
 	F(op, op, LIMIT_ENTRY)                                                                    \
-	F(u8, bounded, 0)   /* 1: it changes none but `keys`, or takes no effect: RC_AGAIN */     \
-	F(list, keys, node_key) /* in ascending order */  \
-	F(guard, guard, 0)  /* of the request: while it is stale the command takes no effect */   \
+	F(u8, bounded, 0)   /* 1: it changes none but `keys`, in order, or nothing: RC_AGAIN */   \
+	F(list, keys, node_key) F(guard, guard, 0) /* while it is stale, nothing: RC_GUARD */     \
 	F(text, user, LIMIT_PRINCIPAL) /* of the request; of a grant: of its acquire */           \
-	F(u8, handle_rights, 0) /* rights at the open of a handle, which the master has verified */
+	F(u8, handle_rights, 0) /* at the open of a handle, which the master has verified */      \
+	F(u8, refused, 0)   /* not RC_OK: the master has refused the request; `op` is empty */
 
 /* One acquire, as a session requests it and as the queue's grant repeats it. */
 #define WIRE_acquire(F)                                                                       \

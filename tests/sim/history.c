@@ -401,16 +401,15 @@ order_of(struct order *orders, size_t *n, uint64_t session, uint64_t node)
 
 /* Commands of a session on one node take effect in the order in which they were made, and all
  * behind an ordered one after it; a read on a node sees the ordered ones on it that were made
- * before. An acquire that waited is in nobody's way. What was refused, and is no entry in the log,
- * may have been decided later than what came after it, when it is made again after a reconnect:
- * an acquire that found the lock busy, and what found most disks full. Transactions are in order
- * where they touch the same nodes: the model would see it. */
+ * before. An acquire that waited is in nobody's way. One that found the lock busy, and is no entry
+ * in the log, may have been decided later than what came after it, when it is made again after a
+ * reconnect; what found most disks full is in the log, if anything after it is. Transactions are in
+ * order where they touch the same nodes: the model would see it. */
 static void
 check_order(struct sim *s, const struct record *r, struct order *node, struct order *all)
 {
 	bool read = wire_op(r->op.code)->class == OP_CLASS_READ;
-	bool refused = r->op.code == OP_acquire || s->stats.faults[FAULT_DISK_FULL] > 0;
-	bool anew = r->again && refused;
+	bool anew = r->again && r->op.code == OP_acquire;
 	uint64_t at = read ? r->index : r->executed;
 
 	if (read ? at < node->ordered : at <= node->command || at < all->ordered)
@@ -439,7 +438,7 @@ history_finish(struct sim *s)
 			sim_fail(s, "request %lu.%lu (%s) was never answered",
 			         (unsigned long)r->session, (unsigned long)r->number,
 			         wire_op(r->op.code)->name);
-		if (r->own || r->session == 0 || r->op.code == OP_transaction ||
+		if (r->own || r->session == 0 || r->op.code == OP_transaction || r->refused ||
 		    (r->op.code == OP_acquire && r->op.acquire.acquire.wait) ||
 		    (read ? r->index : r->executed) == 0)
 			continue;

@@ -33,6 +33,7 @@ struct record {
 	enum rc rc;
 	uint64_t index;
 	uint64_t executed; /* where in the log it took effect; 0: not */
+	bool refused;      /* there, by the master */
 	bool by_another;   /* by a grant, or another presentation of the acquisition */
 	/* What the model expects, from `executed` on, and what the answer said. */
 	struct outcome {

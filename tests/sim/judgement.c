@@ -227,7 +227,7 @@ add_record(struct calls *c, const struct record *r)
 
 	if (is_open(r))
 		return;
-	if ((read ? r->index : r->executed) != 0)
+	if ((read ? r->index : r->executed) != 0 && !r->refused)
 		call.place = place_of(read ? r->index : r->executed, read ? LAST : 0);
 	if (read)
 		add_read(c, r, call);

@@ -193,6 +193,8 @@ model_item_alive(const struct item *it)
 static enum rc
 refusal(struct sim *s, const struct command *c, const struct op *op)
 {
+	if (c->refused != RC_OK)
+		return (enum rc)c->refused;
 	if (c->guard.node != 0 && locks_guard_stale(s, &c->guard))
 		return RC_GUARD;
 	if (c->session != 0 && !model_permits(s, c, op))
@@ -345,13 +347,16 @@ command(struct sim *s, uint64_t index, const struct command *c)
 		trace_command(s, index, &op, r, NULL);
 		return;
 	}
-	if (r != NULL && !bytes_equal(r->user, c->user))
+	if (r != NULL && c->refused != RC_OK && c->refused != RC_NOSPC)
+		sim_fail(s, "request %lu.%lu is in the log as refused, and the disks are not full",
+		         (unsigned long)c->session, (unsigned long)c->number);
+	if (r != NULL && c->refused == RC_OK && !bytes_equal(r->user, c->user))
 		sim_fail(s, "request %lu.%lu is in the log for another user",
 		         (unsigned long)c->session, (unsigned long)c->number);
-	if (r != NULL && !bytes_equal(r->encoded, c->op))
+	if (r != NULL && c->refused == RC_OK && !bytes_equal(r->encoded, c->op))
 		sim_fail(s, "request %lu.%lu is in the log, and is another one than was made",
 		         (unsigned long)c->session, (unsigned long)c->number);
-	if (r != NULL && !digits_allow(s, r, c->handle_rights))
+	if (r != NULL && c->refused == RC_OK && !digits_allow(s, r, c->handle_rights))
 		sim_fail(s, "request %lu.%lu is in the log with rights %u that were not shown",
 		         (unsigned long)c->session, (unsigned long)c->number, c->handle_rights);
 	s->model.stamp_ns = c->stamp_ns;
@@ -369,6 +374,7 @@ command(struct sim *s, uint64_t index, const struct command *c)
 	    (op.code == OP_acquire && want.rc == RC_BUSY_LOCK && op.acquire.acquire.wait))
 		return;
 	r->executed = index;
+	r->refused = c->refused != RC_OK;
 	r->by_another = false;
 	r->want = want;
 	history_executed(s, r);

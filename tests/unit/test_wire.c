@@ -329,7 +329,7 @@ entry_of(uint32_t count, uint32_t len, size_t commands)
 
 TEST(test_limits_of_lists)
 {
-	enum { ONE = 4 * 8 + 4 + 1 + 1 + 4 + 4 + 25 + 4 + 1 };
+	enum { ONE = 4 * 8 + 4 + 1 + 1 + 4 + 4 + 25 + 4 + 1 + 1 };
 
 	assert_int_equal(entry_of(0, 0, 0), RC_OK);
 	assert_int_equal(entry_of(2, 2 * ONE, 2), RC_OK);
