@@ -324,7 +324,8 @@ admin_principal(struct replica *r, struct admin_request *o)
 	}
 }
 
-/* A principal that is no administrator may end its own sessions, and release their locks. */
+/* A principal that is no administrator may end its own sessions, and release their locks: those of
+ * one session, since a lock may have other holders. */
 static bool
 may_operate(const struct replica *r, const struct tree_principal *principal,
             const struct msg_operate *m)
@@ -335,7 +336,7 @@ may_operate(const struct replica *r, const struct tree_principal *principal,
 		return true;
 	if (m->what != OPERATION_DESTROY_SESSION && m->what != OPERATION_UNLOCK)
 		return false;
-	if (m->name.len > 0)
+	if (m->what == OPERATION_DESTROY_SESSION && m->name.len > 0)
 		return bytes_equal(m->name, principal->name);
 	return tree_session(r->tree, m->id, &s) && s.principal_generation == principal->generation;
 }

@@ -447,11 +447,14 @@ open_any(struct player *p, struct bare *b, struct script *w)
 
 /* ---- what is no request ---- */
 
-/* Orders that only an administrator may give. */
+/* Orders that only an administrator may give, with the sender's own name or not; the file f and the
+ * first client are others'. */
 static void
 send_orders(struct player *p, const struct bare *b)
 {
 	const struct member m = seat_member((struct seat){.body = 9});
+	const struct bytes own = bytes_of("mallory");
+	const uint64_t f = names_find(p->s, &p->names, "f"), other = p->bares[0]->session;
 	const struct msg_operate all[] = {
 	    {.what = OPERATION_ADD_REPLICA, .address = m.address, .key = m.key},
 	    {.what = OPERATION_REMOVE_REPLICA, .id = 2},
@@ -459,6 +462,10 @@ send_orders(struct player *p, const struct bare *b)
 	    {.what = OPERATION_SET, .name = bytes_of("session_lease"), .value = 20000},
 	    {.what = OPERATION_ADD_PRINCIPAL, .name = bytes_of("eve"), .key = m.key},
 	    {.what = OPERATION_REMOVE_PRINCIPAL, .name = bytes_of("admin")},
+	    {.what = OPERATION_DESTROY_SESSION, .id = other},
+	    {.what = OPERATION_UNLOCK, .value = f, .name = own},
+	    {.what = OPERATION_UNLOCK, .value = f, .id = other, .name = own},
+	    {.what = OPERATION_UNLOCK, .value = f, .id = other},
 	};
 
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
