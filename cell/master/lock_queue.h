@@ -191,10 +191,15 @@ struct withdrawal {
 
 RB_HEAD(withdrawal_tree, withdrawal);
 
+/* Those of one session, at most: a client names one acquire under each number, and what is
+ * remembered spans two windows of numbers. */
+enum { WITHDRAWALS = 2 * LIMIT_NUMBERS };
+
 /* Those of one session. */
 struct withdrawals {
 	struct withdrawal_tree by_name;
 	TAILQ_HEAD(withdrawal_list, withdrawal) received; /* in the order of arrival */
+	size_t n;
 };
 
 /* Forgets those whose numbers are lower than `below`. */

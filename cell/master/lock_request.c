@@ -35,25 +35,6 @@ withdrawals_find(const struct withdrawals *w, uint64_t node, uint64_t owner, uin
 	return found != NULL ? found->number : 0;
 }
 
-/* Remembers a cancel or release of this number, unless one of this acquire is remembered. */
-static void
-withdrawals_add(struct withdrawals *w, uint64_t number, uint64_t node, uint64_t owner,
-                uint64_t acquisition)
-{
-	struct withdrawal *added;
-
-	must(number != 0);
-	if (withdrawals_find(w, node, owner, acquisition) != 0)
-		return;
-	added = memory_zero(1, sizeof *added);
-	added->number = number;
-	added->node = node;
-	added->owner = owner;
-	added->acquisition = acquisition;
-	must(RB_INSERT(withdrawal_tree, &w->by_name, added) == NULL);
-	TAILQ_INSERT_TAIL(&w->received, added, entry);
-}
-
 /* They arrive in the order of their numbers, but for a few, which are forgotten later. */
 void
 m_withdrawals_forget(struct withdrawals *w, uint64_t below)
@@ -63,6 +44,7 @@ m_withdrawals_forget(struct withdrawals *w, uint64_t below)
 	while ((first = TAILQ_FIRST(&w->received)) != NULL && first->number < below) {
 		TAILQ_REMOVE(&w->received, first, entry);
 		RB_REMOVE(withdrawal_tree, &w->by_name, first);
+		w->n--;
 		free(first);
 	}
 }
@@ -91,8 +73,20 @@ m_lock_withdraw(struct master *m, struct m_session *s, uint64_t number, uint64_t
                 uint64_t owner, uint64_t acquisition)
 {
 	struct waiter *w = m_waiter_find(m, node, s->id, owner, acquisition);
+	struct withdrawals *all = &s->withdrawals;
 
-	withdrawals_add(&s->withdrawals, number, node, owner, acquisition);
+	must(number != 0);
+	if (withdrawals_find(all, node, owner, acquisition) == 0) {
+		struct withdrawal *added = memory_zero(1, sizeof *added);
+
+		added->number = number;
+		added->node = node;
+		added->owner = owner;
+		added->acquisition = acquisition;
+		must(RB_INSERT(withdrawal_tree, &all->by_name, added) == NULL);
+		TAILQ_INSERT_TAIL(&all->received, added, entry);
+		all->n++;
+	}
 	m_request_withdraw(s, number, node, owner, acquisition);
 	if (w == NULL)
 		return false;

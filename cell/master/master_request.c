@@ -414,6 +414,8 @@ breach_of(const struct m_session *s, const struct msg_request *msg, struct recei
 		return "a malformed operation";
 	to->node = wire_op_node(op);
 	to->slot = wire_op(op->code)->slot;
+	if (to->slot == SLOT_URGENT && s->withdrawals.n >= WITHDRAWALS)
+		return "too many acquires are withdrawn";
 	if (msg->user.len > 0 && !principal_name_valid(msg->user))
 		return "a request for an impossible user";
 	if (wire_op(op->code)->class == OP_CLASS_MASTER)

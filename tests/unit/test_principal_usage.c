@@ -114,6 +114,28 @@ TEST(test_window)
 	world_free(w);
 }
 
+/* A release that comes again under its number, and names another acquisition each time: what is
+ * remembered of it has an end. */
+TEST(test_withdrawals)
+{
+	struct bare_world *w = world_new(1);
+	struct bare_client c = bare_open(w, 1);
+	const uint64_t node = bare_file(&c, "one");
+	uint64_t n = 0;
+
+	c.number++;
+	while (n <= 2 * LIMIT_NUMBERS && !world_closed(w, c.conn)) {
+		const struct op op = op_of_release(node, 1, ++n);
+
+		bare_send_request(&c, c.number, false, &op);
+	}
+	assert_int_equal(n, 2 * LIMIT_NUMBERS + 1);
+	assert_true(world_closed(w, c.conn));
+	bare_attach(&c);
+	bare_file(&c, "other");
+	world_free(w);
+}
+
 /* ---- connections ---- */
 
 static int denied;
