@@ -474,11 +474,12 @@ m_queue_run(struct master *m)
 		if (q->gone) {
 			bool more = true;
 
-			while (more && m_has_time(m)) {
+			/* With each one that goes the queue is touched again: at least one does. */
+			do {
 				m->work += WAITER_WORK;
 				more = refuse_waiter(m, RB_MIN(waiter_places, &q->places), RC_STALE,
 				                     NULL);
-			}
+			} while (more && m_has_time(m));
 		} else if (!q->unjudged || judge_waiters(m, q)) {
 			m_queue_grant(m, q);
 		}
