@@ -269,7 +269,8 @@ m_opening_receive(struct master *m, struct m_connection *c, const struct msg_ope
 		opened(m, c, RC_NO_SESSION, 0);
 		m_connection_ended(c, s->id);
 	} else if (s != NULL) {
-		m_await_set_caching(s, msg->caching);
+		/* The client may not have heard that it is back, and then keeps its cache. */
+		m_await_set_caching(s, msg->caching || m_cache_has_leave(m, s));
 		if (msg->caching)
 			m_await_raise(m, s);
 		session_attach(m, s, c);

@@ -169,6 +169,8 @@ struct session_cache {
 
 /* Initializes the cache of a session that is recorded now: nothing is known of it. */
 void m_cache_begin(struct m_session *s);
+/* True while the client may answer from its cache. */
+bool m_cache_has_leave(const struct master *m, const struct m_session *s);
 /* It likewise asks for leave for that generation. */
 void m_cache_want(struct master *m, struct m_session *s, uint64_t generation);
 /* A KeepAlive of the session asks for none. */

@@ -28,8 +28,8 @@ m_cache_forget(struct master *m, struct m_session *s)
 	m_timer_off(m, &s->cache.timer);
 }
 
-static bool
-has_leave(const struct master *m, const struct m_session *s)
+bool
+m_cache_has_leave(const struct master *m, const struct m_session *s)
 {
 	return !s->cache.lapsed && mono_before(m->now, s->cache.leave_end);
 }
@@ -150,7 +150,7 @@ renewable(struct master *m, struct m_session *s)
 
 	if (!may_have_leave(s))
 		return false;
-	if (c->leave_end.ns != never_had.ns && !has_leave(m, s)) {
+	if (c->leave_end.ns != never_had.ns && !m_cache_has_leave(m, s)) {
 		lapse(m, s);
 		return false;
 	}
@@ -168,7 +168,7 @@ m_cache_renew_at(const struct master *m, const struct m_session *s)
 	const span_t third = {tree_setting_span(m->tree, SETTING_cache_lease).ns / 3};
 	mono_t at = mono_add(m->now, third);
 
-	if (!has_leave(m, s))
+	if (!m_cache_has_leave(m, s))
 		return may_have_leave(s) && c->leave_end.ns == never_had.ns && s->await.bit &&
 		               s->await.proposed_n == 0
 		           ? mono_max(m->now, c->renew_from)
@@ -191,7 +191,7 @@ m_cache_renew(struct master *m, struct m_session *s, span_t held)
 	if (!renewable(m, s)) {
 		/* A new master need not wait for a session that asks for no leave any more, and has
 		 * none. */
-		if (s->cache.generation != 0 && !s->cache.wanted && !has_leave(m, s)) {
+		if (s->cache.generation != 0 && !s->cache.wanted && !m_cache_has_leave(m, s)) {
 			m_await_set_caching(s, false);
 			m_await_idle(m, s);
 		}
@@ -212,7 +212,7 @@ m_cache_leave(struct master *m, struct m_session *s, const struct m_request *r,
 {
 	struct gate_session *copies = &s->cache.copies;
 
-	if (r->generation == 0 || r->generation != s->cache.generation || !has_leave(m, s))
+	if (r->generation == 0 || r->generation != s->cache.generation || !m_cache_has_leave(m, s))
 		return 0;
 	for (size_t i = 0; i < n; i++)
 		if (!gate_may_copy(&m->gate, copies, keys[i]))
@@ -264,7 +264,7 @@ m_cache_tell(struct master *m)
 	while ((untold = gate_untold(&m->gate)) != NULL) {
 		s = m_session_find(m, untold->id);
 		must(s != NULL && &s->cache.copies == untold);
-		if (!has_leave(m, s)) {
+		if (!m_cache_has_leave(m, s)) {
 			lapse(m, s);
 			continue;
 		}
