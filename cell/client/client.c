@@ -215,11 +215,15 @@ refuse_frame(struct client *c, const char *why)
 }
 
 /* A reply or message that a replica should not send here means that client and replica disagree
- * about the state of the connection; a new one starts from what both know for certain. */
+ * about the state of the connection; a new one starts from what both know for certain. But the word
+ * that a session is over overtakes what the master had sent to it before: that is ignored until the
+ * next session is open on the connection, since opening that shows the master that the client knows
+ * of the end. */
 static void
 on_message(struct client *c, const struct message *m)
 {
 	const enum connection_state connection = c->connection.state;
+	const bool ended = connection == CONNECTION_OPENING && c->session.id == 0;
 
 	if (m->code == MSG_redirect)
 		client_connection_elsewhere(c, &m->redirect);
@@ -233,6 +237,10 @@ on_message(struct client *c, const struct message *m)
 		client_caching_on_invalidation(c, &m->invalidation);
 	else if (m->code == MSG_watching && connection == CONNECTION_OPEN)
 		client_watches_on_watching(c, &m->watching);
+	else if (ended &&
+	         (m->code == MSG_reply || m->code == MSG_granted || m->code == MSG_watching ||
+	          m->code == MSG_invalidation || m->code == MSG_events))
+		CLIENT_TRACE(c, "a message for the former session is ignored");
 	else if (m->code != MSG_events || connection != CONNECTION_OPEN)
 		refuse_frame(c, connection == CONNECTION_OPEN ? "not for a client"
 		                                              : "no session is open here");
