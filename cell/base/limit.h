@@ -49,6 +49,7 @@ enum {
 	LIMIT_IN_FLIGHT = 256, /* commands of one session without a reply; as many reads */
 	LIMIT_URGENT = 64,     /* releases and cancels of one session without a reply */
 	LIMIT_NUMBERS = 4096,  /* request numbers of a session above its oldest unanswered one */
+	LIMIT_DROPPED = 16,    /* nodes that a command names as dropped from its client's cache */
 	LIMIT_WINDOW = 4 * 1024 * 1024, /* bytes of one session's commands without a reply; as many
 	                                 * of reads, and of releases and cancels */
 	LIMIT_QUEUED = 1 << 16,         /* requests that wait in the client for a free slot */

@@ -30,6 +30,8 @@ enum {
 	CACHE_OWN = 4, /* nodes that a command's client knows that it changes */
 };
 
+static_assert((int)CACHE_OWN <= (int)LIMIT_DROPPED, "the cell takes all of them");
+
 RB_HEAD(cache_entries, cache_entry);
 TAILQ_HEAD(cache_uses, cache_entry);
 RB_HEAD(cache_drops, cache_dropped);

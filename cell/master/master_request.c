@@ -410,6 +410,8 @@ breach_of(const struct m_session *s, const struct msg_request *msg, struct recei
 		return "a request with an impossible number";
 	if (msg->number - msg->below >= LIMIT_NUMBERS)
 		return "a request too far ahead of the oldest unanswered one";
+	if (msg->dropped.count > LIMIT_DROPPED)
+		return "a request that names too many nodes as dropped";
 	if (wire_get_op(msg->op, &to->op) != RC_OK)
 		return "a malformed operation";
 	to->node = wire_op_node(op);

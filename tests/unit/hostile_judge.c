@@ -37,8 +37,8 @@ request_is_breach(uint64_t session, const struct msg_request *r)
 	struct op op;
 
 	return r->session != session || r->number == 0 || r->below > r->number ||
-	       r->number - r->below >= LIMIT_NUMBERS || wire_get_op(r->op, &op) != RC_OK ||
-	       wire_op(op.code)->class == OP_CLASS_MASTER ||
+	       r->number - r->below >= LIMIT_NUMBERS || r->dropped.count > LIMIT_DROPPED ||
+	       wire_get_op(r->op, &op) != RC_OK || wire_op(op.code)->class == OP_CLASS_MASTER ||
 	       (op.code == OP_end_session && !may_end(session, &op.end_session));
 }
 

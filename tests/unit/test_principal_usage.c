@@ -136,6 +136,34 @@ TEST(test_withdrawals)
 	world_free(w);
 }
 
+/* A command names no more nodes as dropped than any client has to. */
+TEST(test_dropped)
+{
+	struct bare_world *w = world_new(1);
+	struct bare_client c = bare_open(w, 1);
+	const struct op op = op_of_set(bare_file(&c, "one"), "x");
+	struct buffer encoded = BUFFER(LIMIT_ENTRY), nodes = BUFFER(LIMIT_ENTRY);
+	struct message m = {.code = MSG_request};
+
+	wire_put_op(&encoded, &op);
+	for (uint64_t i = 1; i <= LIMIT_DROPPED + 1; i++) {
+		assert_false(world_closed(w, c.conn));
+		wire_put_node_key(&nodes, &(struct node_key){i});
+		m.request = (struct msg_request){.session = c.session,
+		                                 .epoch = c.epoch,
+		                                 .number = ++c.number,
+		                                 .below = 1,
+		                                 .op = buffer_view(&encoded),
+		                                 .dropped = {buffer_view(&nodes), (uint32_t)i}};
+		bare_send(&c, &m);
+		assert_int_equal(bare_reply(&c, c.number) != NULL, i <= LIMIT_DROPPED);
+	}
+	assert_true(world_closed(w, c.conn));
+	buffer_free(&encoded);
+	buffer_free(&nodes);
+	world_free(w);
+}
+
 /* ---- connections ---- */
 
 static int denied;
