@@ -14,9 +14,9 @@
 #include "cell/sys/log.h"
 
 enum {
-	BUSY_MS = 1000,        /* wait for another program that has the file locked */
-	UNTIDY = 64,           /* pages */
-	CHECKPOINT_IDLE = 256, /* pages; a commit of one small record writes two or three */
+	BUSY_MS = 1000,         /* wait for another program that has the file locked */
+	UNTIDY = 64,            /* pages */
+	CHECKPOINT_EARLY = 256, /* pages; a commit of one small record writes two or three */
 	CHECKPOINT_ANYWAY = 2048,
 	VALUE_MAX = 64 << 20, /* bytes: more than every real value, a bound on damaged lengths */
 };
@@ -487,9 +487,9 @@ sqlite_checkpoint(struct sqlite_db *db)
 }
 
 enum work
-sqlite_tidy(struct sqlite_db *db, bool idle)
+sqlite_tidy(struct sqlite_db *db, bool early)
 {
-	if (db->wal_pages < (idle ? CHECKPOINT_IDLE : CHECKPOINT_ANYWAY))
+	if (db->wal_pages < (early ? CHECKPOINT_EARLY : CHECKPOINT_ANYWAY))
 		return WORK_DONE;
 	return sqlite_checkpoint(db);
 }

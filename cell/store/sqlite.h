@@ -99,9 +99,9 @@ void sqlite_update_wal(struct sqlite_db *db);
 /* Checkpoints: moves pages from the write-ahead log into the file. WORK_FAILED when a write or sync
  * has failed; one that only has to wait is no failure. */
 enum work sqlite_checkpoint(struct sqlite_db *db);
-/* Checkpoints when there are enough pages. The threshold is lower when idle, so that commits seldom
- * wait for a checkpoint. */
-enum work sqlite_tidy(struct sqlite_db *db, bool idle);
+/* Checkpoints when there are enough pages: `early` already with few, as when nobody waits for a
+ * commit, or when there is little room. */
+enum work sqlite_tidy(struct sqlite_db *db, bool early);
 
 /* Sets `damaged`, puts "log.db is damaged: WHAT" into `why` and returns false. */
 bool sqlite_damaged(struct sqlite_db *db, char *why, size_t why_size, const char *what, ...)

@@ -219,6 +219,9 @@ write_state(struct store *s, const struct job_list *batch)
 		rc = state_db_write(&s->dir.state, lists, n);
 	work = sqlite_end(&s->dir.state.db, rc);
 	free(lists);
+	/* As in write_log. */
+	if (work == WORK_LATER && sqlite_checkpoint(&s->dir.state.db) == WORK_FAILED)
+		return WORK_FAILED;
 	if (work != WORK_DONE)
 		return work;
 	state_db_written(&s->dir.state);
@@ -236,7 +239,9 @@ run_state(void *user, const struct job_list *batch)
 static enum work
 tidy_state(void *user, bool idle)
 {
-	return sqlite_tidy(&((struct store *)user)->dir.state.db, idle);
+	struct store *s = user;
+
+	return sqlite_tidy(&s->dir.state.db, idle || atomic_load(&s->reserve.gone));
 }
 
 static void

@@ -42,6 +42,11 @@ static int upkeep_factor; /* how much more often than it should the store looks 
 static atomic_int refused[2];
 static uv_async_t wake;
 
+/* When set, the state's writer waits at each end of a transaction until another job is queued. */
+static atomic_bool feeds, hungry;
+static uv_sem_t fed;
+static uint64_t fed_up_to;
+
 mono_t
 __wrap_clock_now(void)
 {
@@ -68,6 +73,11 @@ __wrap_sqlite_end(struct sqlite_db *db, int rc)
 	enum work work = __real_sqlite_end(db, rc);
 	atomic_int *n = &refused[strcmp(db->kind->name, "state.db") == 0];
 
+	if (n == &refused[1] && atomic_load(&feeds)) {
+		atomic_store(&hungry, true);
+		must(uv_async_send(&wake) == 0);
+		uv_sem_wait(&fed);
+	}
 	if (work == WORK_LATER || work == WORK_BUSY) {
 		atomic_fetch_add(n, 1);
 		must(uv_async_send(&wake) == 0);
@@ -77,10 +87,36 @@ __wrap_sqlite_end(struct sqlite_db *db, int rc)
 	return work;
 }
 
+enum { CHUNK = 64 * 1024, BIG = 200 * 1024, FEEDINGS = 16 };
+
+/* Changes four large files. */
+static void
+feed(void)
+{
+	struct row_list rows = {0};
+	uint8_t *bytes = memory_zero(BIG, 1);
+	struct row row = fake_meta(++fed_up_to);
+
+	row_list_add(&rows, &row);
+	for (int64_t node = 2; node < 6; node++) {
+		row = fake_node(node, "n", (struct bytes){bytes, BIG});
+		row_list_add(&rows, &row);
+	}
+	free(bytes);
+	store_state(f.store, fed_up_to, &rows);
+}
+
 static void
 on_wake(uv_async_t *handle)
 {
 	(void)handle;
+	if (!atomic_exchange(&hungry, false))
+		return;
+	if (fed_up_to < FEEDINGS)
+		feed();
+	else
+		atomic_store(&feeds, false);
+	uv_sem_post(&fed);
 }
 
 static int
@@ -110,8 +146,6 @@ teardown(void **state)
 #define DISK_TEST(test) TEST_WITH(test, setup, teardown)
 
 /* ---- no room ---- */
-
-enum { CHUNK = 64 * 1024, BIG = 200 * 1024 };
 
 static void
 fill_disk(void)
@@ -219,6 +253,37 @@ DISK_TEST(test_small_writes_in_the_reserve)
 	assert_false(f.failed);
 	assert_true(blocks_of("log.db-wal") + blocks_of("log.db") < RESERVE_SIZE);
 	fixture_close(&f);
+}
+
+/* Nor does that of the state, though its writer is never idle. */
+DISK_TEST(test_states_in_the_reserve)
+{
+	uint64_t slot = 0;
+
+	on_small_disk("size=24m");
+	assert_int_equal(uv_sem_init(&fed, 0), 0);
+	fixture_open_started(&f);
+	for (fed_up_to = 0; fed_up_to < 2;) {
+		feed();
+		fixture_wait_saved(&f, fed_up_to);
+	}
+	fill_disk();
+	while (!f.full) {
+		fixture_log(&f, ++slot, bytes_of("x"));
+		fixture_wait_persisted(&f, slot);
+	}
+	atomic_store(&feeds, true);
+	feed();
+	while (f.saved < FEEDINGS && atomic_load(&refused[1]) < 6)
+		uv_run(&f.loop, UV_RUN_ONCE);
+	atomic_store(&feeds, false);
+	uv_sem_post(&fed);
+	assert_int_equal(f.saved, FEEDINGS);
+	assert_true(f.full);
+	assert_false(f.failed);
+	assert_true(blocks_of("state.db-wal") < RESERVE_SIZE / 2);
+	fixture_close(&f);
+	uv_sem_destroy(&fed);
 }
 
 /* What a start writes goes into the reserve. */
