@@ -41,7 +41,8 @@ read_signing(const char *directory, struct identity *identity, bool learner, cha
 }
 
 bool
-identity_read(const char *directory, struct identity *identity, char *why, size_t why_size)
+identity_read_replica(const char *directory, struct identity *identity, bool *learner, char *why,
+                      size_t why_size)
 {
 	const struct cell_file *cell_file = &identity->cell_file;
 	const struct cell_file_replica *self = cell_file->replicas;
@@ -64,7 +65,17 @@ identity_read(const char *directory, struct identity *identity, char *why, size_
 		}
 	}
 	identity->replica = self->id;
-	return read_signing(directory, identity, self->role == MEMBER_LEARNER, why, why_size);
+	*learner = self->role == MEMBER_LEARNER;
+	return true;
+}
+
+bool
+identity_read(const char *directory, struct identity *identity, char *why, size_t why_size)
+{
+	bool learner;
+
+	return identity_read_replica(directory, identity, &learner, why, why_size) &&
+	       read_signing(directory, identity, learner, why, why_size);
 }
 
 int

@@ -17,6 +17,9 @@ struct identity {
  * line in `why`: a file is missing, damaged or readable by others, or two files do not belong
  * together. Only a learner (in its cell file: it joins a running cell) may lack signing.key. */
 bool identity_read(const char *directory, struct identity *identity, char *why, size_t why_size);
+/* The same without signing.key; *learner: in its cell file it is one. */
+bool identity_read_replica(const char *directory, struct identity *identity, bool *learner,
+                           char *why, size_t why_size);
 /* Replaces DIRECTORY/signing.key, unless `on_disk`, the keys that it has, are the same, and then
  * cell.conf. 0; or else -errno, with one line in `why` that names the file. In either case
  * `on_disk` is brought up to date; no keys: what the file has is uncertain. */

@@ -291,7 +291,8 @@ read_directory(struct salvage *s, const char *source,
                bool (*copy_it)(struct salvage *s, const char *source))
 {
 	struct identity identity;
-	bool ok = identity_read(source, &identity, s->why, sizeof s->why);
+	bool learner;
+	bool ok = identity_read_replica(source, &identity, &learner, s->why, sizeof s->why);
 
 	ok = ok && copy_it(s, source) && load(s, source, identity.cell_file.name) &&
 	     add_log(s, source, identity.replica) && check_begun(s, source);

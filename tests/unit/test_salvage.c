@@ -329,6 +329,24 @@ BENCH_TEST(test_a_damaged_state)
 	assert_refused(b, "state.db is damaged: nodes row 2: checksum");
 }
 
+/* A new cell gets keys of its own. */
+BENCH_TEST(test_a_signing_key_that_is_lost)
+{
+	struct bench *b = *state;
+	char path[128];
+
+	write_log(b, 0, ENTRIES);
+	write_state(b, 4);
+	snprintf(path, sizeof path, "%s/signing.key", b->directory);
+	assert_int_equal(truncate(path, 5), 0);
+	assert_salvaged(b, ENTRIES, ENTRIES - 4);
+	salvage_end(&b->s);
+	assert_int_equal(salvage_clean(b->work), 0);
+	assert_int_equal(mkdir(b->work, 0700), 0);
+	assert_int_equal(unlink(path), 0);
+	assert_salvaged(b, ENTRIES, ENTRIES - 4);
+}
+
 BENCH_TEST(test_nothing_in_it)
 {
 	struct bench *b = *state;
