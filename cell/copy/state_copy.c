@@ -78,20 +78,23 @@ static bool
 begin_reading(struct copy *c, const char *source)
 {
 	sqlite3_stmt *s = NULL;
-	bool ok;
+	int rc;
 
 	if (sqlite3_open_v2(source, &c->from, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX, NULL) !=
 	    SQLITE_OK)
 		return fail(c, sqlite3_errmsg(c->from));
 	sqlite3_busy_timeout(c->from, 1000);
-	ok = sqlite3_exec(c->from, "BEGIN", NULL, NULL, NULL) == SQLITE_OK &&
-	     sqlite3_prepare_v2(c->from, "SELECT applied FROM meta", -1, &s, NULL) == SQLITE_OK;
-	if (ok && sqlite3_step(s) == SQLITE_ROW)
+	rc = sqlite3_exec(c->from, "BEGIN", NULL, NULL, NULL);
+	if (rc == SQLITE_OK)
+		rc = sqlite3_prepare_v2(c->from, "SELECT applied FROM meta", -1, &s, NULL);
+	if (rc == SQLITE_OK)
+		rc = sqlite3_step(s);
+	if (rc == SQLITE_ROW)
 		c->applied = (uint64_t)sqlite3_column_int64(s, 0);
 	sqlite3_finalize(s);
-	if (ok && c->applied == 0)
-		return refuse(c, RC_NODATA, "there is nothing to copy yet");
-	return ok || fail(c, sqlite3_errmsg(c->from));
+	if (rc != SQLITE_ROW && rc != SQLITE_DONE)
+		return fail(c, sqlite3_errmsg(c->from)); /* finalizing repeats it */
+	return c->applied > 0 || refuse(c, RC_NODATA, "there is nothing to copy yet");
 }
 
 /* No journal and no syncs by SQLite: an unfinished copy is discarded after a crash, and we sync it

@@ -204,6 +204,31 @@ COPY_TEST(test_nothing_to_copy)
 	fixture_close(&f);
 }
 
+/* That there is damage is no reason to call it empty. */
+COPY_TEST(test_nothing_can_be_read)
+{
+	struct copied c = {0};
+	char garbage[4096];
+	int64_t page;
+
+	open_f();
+	fixture_log(&f, 1, bytes_of("x"));
+	save_all(1);
+	fixture_wait_saved(&f, 1);
+	fixture_close(&f);
+	page = fixture_number(&f, "state.db",
+	                      "SELECT rootpage FROM sqlite_schema WHERE name = 'meta'");
+	open_f();
+	memset(garbage, 'x', sizeof garbage);
+	fixture_overwrite(&f, "state.db", (long)(page - 1) * 4096, garbage, sizeof garbage);
+	state_copy_add(&copier, STORE_COPY, on_copied, &c);
+	wait_copied(&c);
+	assert_int_equal(c.rc, RC_IO);
+	assert_non_null(strstr(c.why, "malformed"));
+	assert_false(fixture_has(&f, STORE_COPY));
+	fixture_close(&f);
+}
+
 /* An empty replica, and one whose log ends earlier. */
 COPY_TEST(test_installed)
 {
