@@ -29,9 +29,19 @@ swap_in_fetched(const char *directory)
 	return swap_in(directory, STATE_DB_FILE, false);
 }
 
+/* A file that is neither database's own failed. */
 static bool
-finish_earlier(const char *directory, char *why, size_t why_size)
+file_failed(struct data_dir *f, int rc, const char *name, char *why, size_t why_size)
 {
+	f->io_failed |= rc == -EIO;
+	snprintf(why, why_size, "%s/%s: %s", f->directory, name, strerror(-rc));
+	return false;
+}
+
+static bool
+finish_earlier(struct data_dir *f, char *why, size_t why_size)
+{
+	const char *directory = f->directory;
 	/* Unfinished files and copies that an earlier process of this replica left behind. */
 	int rc = swap_in_remove(directory, STORE_FETCHED);
 
@@ -43,9 +53,7 @@ finish_earlier(const char *directory, char *why, size_t why_size)
 		rc = swap_in(directory, LOG_DB_FILE, true);
 	if (rc == 0)
 		rc = swap_in_fetched(directory);
-	if (rc < 0)
-		snprintf(why, why_size, "%s: %s", directory, strerror(-rc));
-	return rc == 0;
+	return rc == 0 || file_failed(f, rc, "", why, why_size);
 }
 
 /* ---- checks of the two databases ---- */
@@ -221,17 +229,12 @@ start_databases(struct data_dir *f, const char *cell, struct px_recovered *recov
 		         "they are whole",
 		         f->directory, f->disk_failure.why);
 		rc = disk_failure_clear(&f->disk_failure);
-		if (rc < 0) {
-			snprintf(why, why_size, "%s/" DISK_FAILURE_FILE ": %s", f->directory,
-			         strerror(-rc));
-			return false;
-		}
+		if (rc < 0)
+			return file_failed(f, rc, DISK_FAILURE_FILE, why, why_size);
 	}
 	rc = f->set_aside ? swap_in_set_aside(f->directory, STATE_DB_FILE) : 0;
-	if (rc < 0) {
-		snprintf(why, why_size, "%s/" STATE_DB_FILE ": %s", f->directory, strerror(-rc));
-		return false;
-	}
+	if (rc < 0)
+		return file_failed(f, rc, STATE_DB_FILE, why, why_size);
 	return log_db_start(&f->log, f->directory, cell, f->replica, recovered, why, why_size) &&
 	       state_db_start(&f->state, f->directory, cell, why, why_size);
 }
@@ -242,13 +245,14 @@ open_locked(struct data_dir *f, const char *cell, struct tree **tree,
 {
 	if (!disk_failure_open(&f->disk_failure, f->directory, why, why_size))
 		return false;
-	if (finish_earlier(f->directory, why, why_size) &&
+	if (finish_earlier(f, why, why_size) &&
 	    read_databases(f, cell, tree, recovered, why, why_size)) {
 		if (start_databases(f, cell, recovered, why, why_size))
 			return true;
-		if (f->log.db.io_failed || f->state.db.io_failed)
-			disk_failure_mark(&f->disk_failure, why);
+		f->io_failed |= f->log.db.io_failed || f->state.db.io_failed;
 	}
+	if (f->io_failed)
+		disk_failure_mark(&f->disk_failure, why);
 	if (*tree != NULL)
 		tree_free(*tree);
 	*tree = NULL;

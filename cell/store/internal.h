@@ -62,6 +62,7 @@ struct data_dir {
 	struct dir_lock lock;
 	bool locked; /* the lock was taken; stays set after a failure, too */
 	struct disk_failure disk_failure;
+	bool io_failed; /* of what it wrote before it was open */
 	struct log_db log;
 	struct state_db state;
 };

@@ -302,10 +302,11 @@ log_db_close(struct log_db *log, bool untouched)
 	return sqlite_close(&log->db, untouched);
 }
 
-/* Writes what could be read of the damaged file into a fresh one, which is removed on an error. */
+/* Writes what could be read of the damaged file into a fresh one, which is removed on an error:
+ * that of the disk is then noted in `old`. */
 static bool
-write_fresh(const char *directory, const char *cell, uint8_t replica, const struct px_recovered *r,
-            char *why, size_t why_size)
+write_fresh(struct sqlite_db *old, const char *directory, const char *cell, uint8_t replica,
+            const struct px_recovered *r, char *why, size_t why_size)
 {
 	struct sqlite_kind fresh_kind = kind;
 	struct log_db fresh = {.watermark_file.fd = -1, .watermark.incarnation = r->incarnation};
@@ -314,10 +315,8 @@ write_fresh(const char *directory, const char *cell, uint8_t replica, const stru
 
 	fresh_kind.name = LOG_DB_FRESH;
 	fresh.db.wal_fd = -1;
-	if (rc < 0) {
-		snprintf(why, why_size, "%s/" LOG_DB_FRESH ": %s", directory, strerror(-rc));
-		return false;
-	}
+	if (rc < 0)
+		return sqlite_file_error(old, rc, directory, LOG_DB_FRESH, why, why_size);
 	if (create(&fresh.db, directory, &fresh_kind, cell, replica, r, why, why_size) &&
 	    sqlite_ready(&fresh.db, why, why_size) && log_db_write_prepare(&fresh, why, why_size)) {
 		rc = sqlite_begin(&fresh.db);
@@ -329,6 +328,7 @@ write_fresh(const char *directory, const char *cell, uint8_t replica, const stru
 	}
 	if (log_db_close(&fresh, work != WORK_DONE) == WORK_DONE && work == WORK_DONE)
 		return true;
+	old->io_failed |= fresh.db.io_failed;
 	(void)swap_in_remove(directory, LOG_DB_FRESH);
 	return false;
 }
@@ -341,7 +341,7 @@ replace(struct log_db *log, const char *directory, const char *cell, uint8_t rep
 	const struct wal_extent none = {0, 0};
 	int rc;
 
-	if (!write_fresh(directory, cell, replica, r, why, why_size))
+	if (!write_fresh(&log->db, directory, cell, replica, r, why, why_size))
 		return false;
 	sqlite_close(&log->db, true);
 	rc = swap_in_ready(directory, LOG_DB_FRESH, LOG_DB_FILE);
@@ -349,8 +349,7 @@ replace(struct log_db *log, const char *directory, const char *cell, uint8_t rep
 		rc = swap_in(directory, LOG_DB_FILE, true);
 	if (rc == 0)
 		return sqlite_open(&log->db, directory, &kind, &none, why, why_size);
-	snprintf(why, why_size, "%s/" LOG_DB_FILE ": %s", directory, strerror(-rc));
-	return false;
+	return sqlite_file_error(&log->db, rc, directory, LOG_DB_FILE, why, why_size);
 }
 
 /* Makes the new incarnation durable. */
@@ -391,6 +390,5 @@ log_db_start(struct log_db *log, const char *directory, const char *cell, uint8_
 	log->durable = log->watermark;
 	if (rc == 0)
 		return log_db_write_prepare(log, why, why_size);
-	snprintf(why, why_size, "%s/" WATERMARK_FILE ": %s", directory, strerror(-rc));
-	return false;
+	return sqlite_file_error(&log->db, rc, directory, WATERMARK_FILE, why, why_size);
 }

@@ -94,6 +94,15 @@ sqlite_error(struct sqlite_db *db, char *why, size_t why_size)
 	return false;
 }
 
+bool
+sqlite_file_error(struct sqlite_db *db, int rc, const char *directory, const char *name, char *why,
+                  size_t why_size)
+{
+	db->io_failed |= rc == -EIO;
+	snprintf(why, why_size, "%s/%s: %s", directory, name, strerror(-rc));
+	return false;
+}
+
 /* The WAL's file stays the same while the connection is open; its salt changes when SQLite begins
  * the file again. */
 void
@@ -368,10 +377,8 @@ sqlite_create(struct sqlite_db *db, const char *directory, const char *schema, c
 	rc = swap_in_remove_besides(directory, kind->name);
 	if (rc == 0)
 		rc = create_file(path);
-	if (rc < 0) {
-		snprintf(why, why_size, "%s: %s", path, strerror(-rc));
-		return false;
-	}
+	if (rc < 0)
+		return sqlite_file_error(db, rc, directory, kind->name, why, why_size);
 	sql = sqlite3_mprintf(
 	    "BEGIN; %s; PRAGMA application_id = %d; PRAGMA user_version = %d; COMMIT", schema,
 	    kind->application_id, kind->format);
@@ -382,7 +389,7 @@ sqlite_create(struct sqlite_db *db, const char *directory, const char *schema, c
 	sqlite3_free(sql);
 	rc = ok ? file_sync_directory(directory) : 0;
 	if (rc < 0)
-		snprintf(why, why_size, "%s: %s", directory, strerror(-rc));
+		sqlite_file_error(db, rc, directory, "", why, why_size);
 	if (ok && rc == 0)
 		return true;
 	sqlite_close(db, true);

@@ -89,6 +89,7 @@ void power_tear(struct disk *d);
 /* An operation in the directory, as in struct change. */
 void power_change(int what, const char *from, const char *to);
 void power_sync_directory(void);
+void power_tear_directory(void);
 
 /* In powercut_vfs.c: the file system that SQLite is given. */
 void power_make_vfs(void);

@@ -134,8 +134,8 @@ power_sync_directory(void)
 
 /* Of what was changed in the directory any part may have got there; for one seed of each
  * POWERCUT_TIMES it is the last change alone, which shows whether it had to come after a sync. */
-static void
-tear_directory(void)
+void
+power_tear_directory(void)
 {
 	unsigned kept = (unsigned)rng_below(&power.rng, 5) * 250; /* in permille */
 
@@ -168,7 +168,7 @@ leave(void)
 {
 	char path[PATH_SIZE + 8];
 
-	tear_directory();
+	power_tear_directory();
 	for (int i = 0; i < NAMES && power.names[i].path[0] != '\0'; i++) {
 		if (power.names[i].lasting != NULL)
 			power_tear(power.names[i].lasting);

@@ -4,7 +4,7 @@
  * Every write, truncation and sync is counted, and so is every creation, renaming, removal and sync
  * in the directory. At the chosen one the power goes: the files get what was synced, and of what
  * was not any of its sectors, by the seed; of what was changed in the directory since its last sync
- * any part; then the process ends. Or the chosen sync of SQLite's fails, once, and what it should
+ * any part; then the process ends. Or the chosen sync fails, once, and what it should
  * have synced never becomes durable, though reads still show it: so do real disks and the page
  * cache. Or SQLite's writes find no room for a while. */
 #ifndef LSFS_TESTS_POWERCUT_H

@@ -1,4 +1,5 @@
 /* The calls with which cell/ writes its own files: the linker puts these in their place. */
+#include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
 #include <string.h>
@@ -130,6 +131,22 @@ __wrap_ftruncate(int fd, off_t len)
 	return rc;
 }
 
+/* True when the chosen sync fails. */
+static bool
+fails(struct disk *d)
+{
+	if (++power.syncs != power.fail_sync_at)
+		return false;
+	power.failed = true;
+	if (d != &directory) {
+		power_tear(d);
+		return true;
+	}
+	power_tear_directory();
+	power.changes_n = 0;
+	return true;
+}
+
 static int
 sync_followed(int fd, int (*real)(int fd))
 {
@@ -140,13 +157,17 @@ sync_followed(int fd, int (*real)(int fd))
 	d = followed(fd);
 	if (d != NULL)
 		power_count();
-	if (d == &directory)
-		power_sync_directory();
-	else if (d != NULL)
-		power_settle(d);
-	else
+	if (d == NULL)
 		rc = real(fd);
+	else if (fails(d))
+		rc = -1;
+	else if (d == &directory)
+		power_sync_directory();
+	else
+		power_settle(d);
 	power_unlock();
+	if (d != NULL && rc < 0)
+		errno = EIO;
 	return rc;
 }
 

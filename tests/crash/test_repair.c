@@ -269,6 +269,59 @@ TEST_ON(test_cut_in_repair, fixture_setup, fixture_teardown, &f)
 	cut_everywhere(go_on, "state.db", "UPDATE nodes SET contents = x'00'", 0);
 }
 
+/* Each sync fails once: no start in this boot succeeds any more, the next boot's does. */
+static void
+fail_everywhere(const struct fixture *made, uint64_t other_state)
+{
+	int status = REFUSED, failures = 0;
+
+	for (long n = 1; status != OK; n++) {
+		struct acks acks = {0};
+
+		victim_fresh();
+		f.others = true;
+		copy_directory(made->directory, f.directory);
+		status =
+		    victim_harvest(victim_run(go_on, powercut_fail_sync, n, (uint64_t)n), &acks);
+		if (status == OK)
+			break;
+		if (status != REFUSED)
+			fail_msg("sync %ld failed: the child ended with %d", n, status);
+		if (fixture_open(&f))
+			fail_msg("sync %ld failed, and the next start succeeds", n);
+		if (strstr(f.why, "marked failed since this boot") == NULL)
+			fail_msg("sync %ld failed, then: %s", n, f.why);
+		victim_next_boot();
+		assert_sound(other_state);
+		failures++;
+	}
+	assert_true(failures > 10);
+}
+
+static void
+fail_after(const char *file, const char *sql, uint64_t other_state)
+{
+	struct fixture made;
+
+	make_replica();
+	if (file != NULL)
+		fixture_sql(&f, file, sql);
+	else
+		assert_true(receive() &&
+		            state_copy_ready(f.directory, "test", f.why, sizeof f.why));
+	fixture_make(&made);
+	copy_directory(f.directory, made.directory);
+	fail_everywhere(&made, other_state);
+	fixture_remove(&made);
+}
+
+TEST_ON(test_failed_sync, fixture_setup, fixture_teardown, &f)
+{
+	fail_after("log.db", "DROP TABLE chosen", 0);
+	fail_after("state.db", "UPDATE nodes SET contents = x'00'", 0);
+	fail_after(NULL, NULL, FETCHED);
+}
+
 int
 main(void)
 {

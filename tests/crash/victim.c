@@ -1,7 +1,9 @@
 #include "tests/crash/victim.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -190,6 +192,28 @@ assert_kept(const struct acks *acks)
 		assert_true(
 		    bytes_equal(node->values[COL_nodes_contents].bytes, payload_of(applied)));
 	fixture_close(&f);
+}
+
+void
+victim_next_boot(void)
+{
+	char path[128], text[4096], id[17] = "";
+	int fd;
+
+	snprintf(path, sizeof path, "%s/health", f.directory);
+	fd = open(path, O_RDWR);
+	assert_true(fd >= 0);
+	assert_int_equal(read(fd, text, sizeof text), sizeof text);
+	assert_int_equal(memcmp(text + 23, "failed boot ", 12), 0);
+	memcpy(text + 35, "00000000", 8);
+	assert_int_equal(pwrite(fd, text, sizeof text, 0), sizeof text);
+	close(fd);
+	memcpy(id, text + 6, 16);
+	if (geteuid() == 0)
+		snprintf(path, sizeof path, "/run/lsfs/failed-%s", id);
+	else
+		snprintf(path, sizeof path, "%s/lsfs/failed-%s", getenv("XDG_RUNTIME_DIR"), id);
+	assert_int_equal(unlink(path), 0);
 }
 
 void

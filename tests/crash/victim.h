@@ -45,6 +45,9 @@ void victim_listen(struct victim victim, uint64_t times, struct acks *acks);
 /* Reads what it told until it is dead; its exit status, or -1 if it was killed. */
 int victim_harvest(struct victim victim, struct acks *acks);
 
+/* As if the machine had been started again, which has marked its disk as failed. */
+void victim_next_boot(void);
+
 void assert_entry(const struct log_entry *e, uint64_t slot);
 /* Opens what is left and compares it with what had been acknowledged. */
 void assert_kept(const struct acks *acks);
