@@ -114,19 +114,44 @@ names(const char *path, const struct stat *is)
 	return lstat(path, &st) == 0 && st.st_dev == is->st_dev && st.st_ino == is->st_ino;
 }
 
+/* Opens the temporary file, or makes it. One that is another user's, who could read what is
+ * written, or that has a second name is removed: -EAGAIN. */
+static int
+open_own(const char *path)
+{
+	const int flags = O_WRONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
+	int fd = open(path, flags | O_CREAT | O_EXCL, 0600), rc = -EAGAIN;
+	struct stat is;
+
+	if (fd >= 0 || errno != EEXIST)
+		return fd >= 0 ? fd : -errno;
+	fd = open(path, flags);
+	if (fd < 0)
+		return errno == ENOENT ? -EAGAIN : -errno;
+	if (fstat(fd, &is) < 0)
+		rc = -errno;
+	else if (is.st_uid == geteuid() && is.st_nlink <= 1)
+		return fd;
+	else if (names(path, &is))
+		rc = unlink(path) < 0 && errno != ENOENT ? -errno : -EAGAIN;
+	close(fd);
+	return rc;
+}
+
 /* Opens the temporary file for one process: another one waits for its lock, and begins anew when
  * the file has got its name. Nobody else can open it, and hold the lock. */
 static int
 open_unfinished(const char *path)
 {
 	for (;;) {
-		const int fd =
-		    open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
+		const int fd = open_own(path);
 		struct stat is;
 		int rc;
 
+		if (fd == -EAGAIN)
+			continue;
 		if (fd < 0)
-			return -errno;
+			return fd;
 		while (flock(fd, LOCK_EX) < 0)
 			if (errno != EINTR)
 				break; /* a filesystem without locks */
@@ -162,7 +187,7 @@ move_new(const char *from, const char *to)
 		return -errno;
 	if (link(from, to) < 0)
 		return -errno;
-	return unlink(from) < 0 ? -errno : 0;
+	return file_remove(from); /* another process may have, for its second name */
 }
 
 static int

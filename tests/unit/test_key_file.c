@@ -1,8 +1,10 @@
 /* Key files: made once, private or refused, every damage named. */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -70,6 +72,62 @@ TEST(test_never_overwritten)
 	assert_int_equal(key_file_create_signing(path, other, public_key), -EEXIST);
 	assert_true(key_file_read_signing(path, &keys, why, sizeof why));
 	assert_memory_equal(secret, keys.secret[0], SIGN_SECRET);
+}
+
+static void
+assert_replaced_beside(const char *unfinished)
+{
+	struct sign_keys keys = {.n = 1}, found;
+	struct stat st;
+
+	memset(keys.secret[0], 7, SIGN_SECRET);
+	assert_int_equal(key_file_replace_signing(path, &keys), 0);
+	assert_int_not_equal(access(unfinished, F_OK), 0);
+	assert_true(key_file_read_signing(path, &found, why, sizeof why));
+	assert_int_equal(stat(path, &st), 0);
+	assert_int_equal(st.st_uid, geteuid());
+	assert_int_equal(st.st_nlink, 1);
+}
+
+/* A file that a crash has left with both its names: the old contents stay until it is replaced. */
+TEST(test_an_unfinished_file_with_a_second_name)
+{
+	uint8_t secret[SIGN_SECRET], public_key[SIGN_PUBLIC];
+	char unfinished[80], text[2][256] = {"", ""};
+	ssize_t n;
+	int fd;
+
+	unlink(path);
+	snprintf(unfinished, sizeof unfinished, "%s.new", path);
+	assert_int_equal(key_file_create_signing(path, secret, public_key), 0);
+	assert_int_equal(link(path, unfinished), 0);
+	fd = open(path, O_RDONLY);
+	assert_true(fd >= 0);
+	n = pread(fd, text[0], sizeof text[0], 0);
+	assert_true(n > 0);
+	assert_replaced_beside(unfinished);
+	assert_int_equal(pread(fd, text[1], sizeof text[1], 0), n);
+	assert_memory_equal(text[0], text[1], sizeof text[0]);
+	close(fd);
+}
+
+/* Nobody gets a key by making the file before, nor holds its writer up. */
+TEST(test_an_unfinished_file_of_somebody_else)
+{
+	char unfinished[80];
+	int fd;
+
+	if (geteuid() != 0)
+		skip();
+	snprintf(unfinished, sizeof unfinished, "%s.new", path);
+	fd = open(unfinished, O_WRONLY | O_CREAT, 0666);
+	assert_true(fd >= 0);
+	assert_int_equal(fchown(fd, 1, 1), 0);
+	assert_int_equal(flock(fd, LOCK_EX), 0);
+	alarm(10);
+	assert_replaced_beside(unfinished);
+	alarm(0);
+	close(fd);
 }
 
 /* Of processes that make the key at once, the file has that of the one which was told so. */
