@@ -83,7 +83,8 @@ identity_replace(const char *directory, const struct sign_keys *keys,
                  const struct cell_file *cell_file, struct sign_keys *on_disk, char *why,
                  size_t why_size)
 {
-	char path[PATH_MAX];
+	struct cell_file next = *cell_file, now;
+	char path[PATH_MAX], ignored[512];
 	int rc = 0;
 
 	if (memcmp(keys, on_disk, sizeof *keys) != 0) {
@@ -95,7 +96,11 @@ identity_replace(const char *directory, const struct sign_keys *keys,
 	}
 	if (rc == 0) {
 		snprintf(path, sizeof path, "%s/cell.conf", directory);
-		rc = cell_file_replace(path, cell_file);
+		if (cell_file_read(path, &now, ignored, sizeof ignored)) {
+			memcpy(next.listen, now.listen, sizeof next.listen);
+			memcpy(next.srv, now.srv, sizeof next.srv);
+		}
+		rc = cell_file_replace(path, &next);
 	}
 	if (rc < 0)
 		snprintf(why, why_size, "%s: %s", path, strerror(-rc));

@@ -21,8 +21,9 @@ bool identity_read(const char *directory, struct identity *identity, char *why, 
 bool identity_read_replica(const char *directory, struct identity *identity, bool *learner,
                            char *why, size_t why_size);
 /* Replaces DIRECTORY/signing.key, unless `on_disk`, the keys that it has, are the same, and then
- * cell.conf. 0; or else -errno, with one line in `why` that names the file. In either case
- * `on_disk` is brought up to date; no keys: what the file has is uncertain. */
+ * cell.conf; what only an operator sets, `listen` and `srv`, stays as cell.conf has it. 0; or else
+ * -errno, with one line in `why` that names the file. In either case `on_disk` is brought up to
+ * date; no keys: what the file has is uncertain. */
 int identity_replace(const char *directory, const struct sign_keys *keys,
                      const struct cell_file *cell_file, struct sign_keys *on_disk, char *why,
                      size_t why_size);

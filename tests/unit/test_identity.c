@@ -104,3 +104,22 @@ TEST_WITH(test_the_keys_fail, setup, teardown)
 	assert_int_equal(replace(&one, &on_disk), 0);
 	assert_memory_equal(&on_disk, &one, sizeof one);
 }
+
+/* An operator may have set where a running replica listens when it is started the next time. */
+TEST_WITH(test_what_an_operator_has_set_stays, setup, teardown)
+{
+	struct sign_keys on_disk = {0};
+	struct cell_file set = cell_file, found;
+	char path[128];
+
+	snprintf(path, sizeof path, "%s/cell.conf", directory);
+	assert_int_equal(replace(&one, &on_disk), 0);
+	assert_true(cell_file_read(path, &set, why, sizeof why));
+	strcpy(set.listen, "127.0.0.1:4711");
+	strcpy(set.srv, "_lsfs._tcp.example.org");
+	assert_int_equal(cell_file_replace(path, &set), 0);
+	assert_int_equal(replace(&one, &on_disk), 0);
+	assert_true(cell_file_read(path, &found, why, sizeof why));
+	assert_string_equal(found.listen, set.listen);
+	assert_string_equal(found.srv, set.srv);
+}
