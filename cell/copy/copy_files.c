@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "cell/base/must.h"
@@ -111,8 +112,14 @@ static const char *
 write_fetch(void *user, uint64_t offset, struct bytes data)
 {
 	const struct copy_files *f = user;
-	int rc = file_write_at(f->fetched, data, (off_t)offset);
+	struct statvfs fs;
+	int rc;
 
+	if (fstatvfs(f->fetched, &fs) < 0)
+		return strerror(errno);
+	if ((uint64_t)fs.f_bavail * fs.f_frsize < data.len + COPY_SPARE)
+		return "no room on the disk for a copy";
+	rc = file_write_at(f->fetched, data, (off_t)offset);
 	return rc < 0 ? strerror(-rc) : NULL;
 }
 

@@ -11,6 +11,9 @@
 #include "cell/base/rc.h"
 #include "cell/copy/state_transfer.h"
 
+/* Bytes that a copy, made or fetched, must leave free on the disk. */
+enum { COPY_SPARE = 16 * 1024 * 1024 };
+
 /* ---- state_copy.c ---- */
 
 /* Consistent copies of state.db, made one after the other, each by a thread and a connection of its

@@ -21,7 +21,6 @@
 enum {
 	STEP_PAGES = 256, /* pages copied at a time */
 	STEPS_A_SYNC = 4,
-	SPARE = 16 * 1024 * 1024, /* bytes that a copy must leave free on the disk */
 	WHY = 256,
 };
 
@@ -68,7 +67,7 @@ check_room(struct copy *c, const char *source)
 
 	if (stat(source, &st) < 0 || statvfs(source, &fs) < 0)
 		return fail(c, strerror(errno));
-	if ((uint64_t)fs.f_bavail * fs.f_frsize < (uint64_t)st.st_size + SPARE)
+	if ((uint64_t)fs.f_bavail * fs.f_frsize < (uint64_t)st.st_size + COPY_SPARE)
 		return refuse(c, RC_NOSPC, "no room on the disk for a copy");
 	return true;
 }

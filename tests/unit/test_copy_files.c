@@ -4,8 +4,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <unistd.h>
 
+#include "cell/base/memory.h"
 #include "cell/base/must.h"
 #include "cell/copy/copy_files.h"
 #include "cell/store/store.h"
@@ -205,6 +207,32 @@ TEST(test_fetch)
 	end(&p); /* waits for the check */
 	assert_int_equal(p.checked_n, 2);
 	assert_false(is_there(STORE_FETCHED));
+}
+
+/* The disk is not filled to the last byte: the log goes on. */
+TEST(test_fetch_on_a_full_disk)
+{
+	enum { PIECE = 1 << 20, PIECES = 4 };
+	uint8_t *bytes = memory_zero(PIECE, 1);
+	const char *whys[PIECES];
+	struct play p;
+
+	if (geteuid() != 0 || mount("test_copy", directory, "tmpfs", 0, "size=18m") < 0) {
+		free(bytes);
+		skip();
+	}
+	start(&p);
+	assert_null(p.io.begin_fetch(p.io.user));
+	for (int i = 0; i < PIECES; i++)
+		whys[i] =
+		    p.io.write_fetch(p.io.user, (uint64_t)i * PIECE, (struct bytes){bytes, PIECE});
+	free(bytes);
+	p.io.drop_fetch(p.io.user);
+	end(&p);
+	assert_int_equal(umount2(directory, MNT_DETACH), 0);
+	assert_null(whys[0]);
+	assert_non_null(whys[PIECES - 1]);
+	assert_non_null(strstr(whys[PIECES - 1], "no room on the disk"));
 }
 
 int
