@@ -64,38 +64,26 @@ fail(const char *path, int error)
 	return false;
 }
 
-/* True when the directory holds only the key: an earlier attempt was not answered. */
+/* True when the directory holds at most the key and unfinished files: an earlier attempt was not
+ * answered, or was ended at any moment before the cell file was there. */
 static bool
 is_attempt(const char *directory)
 {
+	static const char *const left[] = {".", "..", "replica.key", "replica.key" FILE_UNFINISHED,
+	                                   "cell.conf" FILE_UNFINISHED};
 	DIR *d = opendir(directory);
 	struct dirent *e;
-	int keys = 0, others = 0;
+	int others = 0;
 
 	if (d == NULL)
 		return false;
 	while ((e = readdir(d)) != NULL) {
-		if (strcmp(e->d_name, "replica.key") == 0)
-			keys++;
-		else if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
-			others++;
+		others++;
+		for (size_t i = 0; i < sizeof left / sizeof left[0]; i++)
+			others -= strcmp(e->d_name, left[i]) == 0;
 	}
 	closedir(d);
-	return keys == 1 && others == 0;
-}
-
-static bool
-make_key(struct adding *a)
-{
-	int rc;
-
-	if (mkdir(a->directory, 0700) < 0)
-		return fail(a->directory, errno);
-	rc = key_file_create_channel(a->key_file, NULL, &a->pair);
-	if (rc == 0)
-		return true;
-	rmdir(a->directory);
-	return fail(a->key_file, -rc);
+	return others == 0;
 }
 
 /* When several processes begin with one directory at once, only one goes on, and no other one
@@ -119,11 +107,22 @@ static bool
 begin(struct adding *a)
 {
 	char why[512];
+	int rc;
 
-	if ((!is_attempt(a->directory) && !make_key(a)) || !lock_directory(a->directory))
+	rc = mkdir(a->directory, 0700) < 0 ? errno : 0;
+	if (rc != 0 && (rc != EEXIST || !is_attempt(a->directory)))
+		return fail(a->directory, rc);
+	if (!lock_directory(a->directory))
 		return false;
 	if (!is_attempt(a->directory))
 		return fail(a->directory, EEXIST); /* another one has ended meanwhile */
+	rc = key_file_create_channel(a->key_file, NULL, &a->pair);
+	if (rc == 0)
+		return true;
+	if (rc != -EEXIST) {
+		rmdir(a->directory);
+		return fail(a->key_file, -rc);
+	}
 	if (key_file_read_replica(a->key_file, &a->pair, why, sizeof why))
 		return true;
 	log_error("%s", why);

@@ -401,4 +401,22 @@ print(added["id"])' "$work/added" "$new")
 	[ ! -e "$new/signing.key" ]
 }
 
+# Ended while it wrote the cell file, or the key.
+case_an_add_that_was_interrupted_is_repeated() {
+	local at new=$cell/new begun=$cell/begun
+	at=127.0.0.1:$(free_port)
+	cell_ctl replica add "$at" --dir "$new" > "$work/added"
+	mv "$new/cell.conf" "$new/cell.conf.new"
+	cell_ctl replica add "$at" --dir "$new" | cmp - "$work/added"
+	is "$(ls "$new" | xargs)" "cell.conf replica.key"
+	mkdir -m 700 "$begun"
+	touch "$begun/replica.key.new"
+	cell_ctl replica add "127.0.0.1:$(free_port)" --dir "$begun" > /dev/null
+	is "$(ls "$begun" | xargs)" "cell.conf replica.key"
+	local id
+	for id in $(sed -n 's/.* of replica \([0-9]*\) at .*/\1/p' "$work/added"); do
+		cell_ctl replica remove "$id" > /dev/null
+	done
+}
+
 run_cases
