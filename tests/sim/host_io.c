@@ -139,7 +139,11 @@ run_persisted(struct sim *s, struct event *e)
 	    !disk_log_done(&n->disk, e->a))
 		return;
 	n->step_size = 0;
+	n->acceptances = 0;
 	server_persisted(n->server, e->a);
+	/* Of those that waited for the write the last one says all. */
+	if (n->acceptances > 2 * s->hosts_n)
+		sim_fail(s, "replica %d sends %d acceptances of one write", n->id, n->acceptances);
 	host_settle(s, n);
 }
 
@@ -269,6 +273,7 @@ io_send(struct transport *transport, uint64_t conn, struct bytes frame)
 
 	count_step(n, 1);
 	n->deeds++;
+	n->acceptances += wire_frame_code(frame) == MSG_accepted;
 	if (link_is(conn))
 		link_send(n->sim, conn, frame);
 	else
