@@ -88,6 +88,9 @@ copies_swap_in(struct host *n)
 		row_list_add(&rows, &row);
 	}
 	must(!from.failed);
+	if (applied < n->disk.applied)
+		sim_fail(n->sim, "replica %d: a copy as of %lu replaces its state as of %lu", n->id,
+		         (unsigned long)applied, (unsigned long)n->disk.applied);
 	disk_replace_state(&n->disk, &rows, applied);
 	row_list_free(&rows);
 	copies_forget_ready(n);
