@@ -123,8 +123,10 @@ open_own(const char *path)
 	int fd = open(path, flags | O_CREAT | O_EXCL, 0600), rc = -EAGAIN;
 	struct stat is;
 
-	if (fd >= 0 || errno != EEXIST)
-		return fd >= 0 ? fd : -errno;
+	if (fd >= 0)
+		return fd;
+	if (errno != EEXIST)
+		return -errno;
 	fd = open(path, flags);
 	if (fd < 0)
 		return errno == ENOENT ? -EAGAIN : -errno;
