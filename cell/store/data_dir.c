@@ -29,15 +29,6 @@ swap_in_fetched(const char *directory)
 	return swap_in(directory, STATE_DB_FILE, false);
 }
 
-/* A file that is neither database's own failed. */
-static bool
-file_failed(struct data_dir *f, int rc, const char *name, char *why, size_t why_size)
-{
-	f->io_failed |= rc == -EIO;
-	snprintf(why, why_size, "%s/%s: %s", f->directory, name, strerror(-rc));
-	return false;
-}
-
 static bool
 finish_earlier(struct data_dir *f, char *why, size_t why_size)
 {
@@ -53,7 +44,7 @@ finish_earlier(struct data_dir *f, char *why, size_t why_size)
 		rc = swap_in(directory, LOG_DB_FILE, true);
 	if (rc == 0)
 		rc = swap_in_fetched(directory);
-	return rc == 0 || file_failed(f, rc, "", why, why_size);
+	return rc == 0 || sqlite_file_error(&f->io_failed, rc, directory, NULL, why, why_size);
 }
 
 /* ---- checks of the two databases ---- */
@@ -230,11 +221,13 @@ start_databases(struct data_dir *f, const char *cell, struct px_recovered *recov
 		         f->directory, f->disk_failure.why);
 		rc = disk_failure_clear(&f->disk_failure);
 		if (rc < 0)
-			return file_failed(f, rc, DISK_FAILURE_FILE, why, why_size);
+			return sqlite_file_error(&f->io_failed, rc, f->directory, DISK_FAILURE_FILE,
+			                         why, why_size);
 	}
 	rc = f->set_aside ? swap_in_set_aside(f->directory, STATE_DB_FILE) : 0;
 	if (rc < 0)
-		return file_failed(f, rc, STATE_DB_FILE, why, why_size);
+		return sqlite_file_error(&f->io_failed, rc, f->directory, STATE_DB_FILE, why,
+		                         why_size);
 	return log_db_start(&f->log, f->directory, cell, f->replica, recovered, why, why_size) &&
 	       state_db_start(&f->state, f->directory, cell, why, why_size);
 }

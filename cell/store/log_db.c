@@ -316,7 +316,8 @@ write_fresh(struct sqlite_db *old, const char *directory, const char *cell, uint
 	fresh_kind.name = LOG_DB_FRESH;
 	fresh.db.wal_fd = -1;
 	if (rc < 0)
-		return sqlite_file_error(old, rc, directory, LOG_DB_FRESH, why, why_size);
+		return sqlite_file_error(&old->io_failed, rc, directory, LOG_DB_FRESH, why,
+		                         why_size);
 	if (create(&fresh.db, directory, &fresh_kind, cell, replica, r, why, why_size) &&
 	    sqlite_ready(&fresh.db, why, why_size) && log_db_write_prepare(&fresh, why, why_size)) {
 		rc = sqlite_begin(&fresh.db);
@@ -349,7 +350,7 @@ replace(struct log_db *log, const char *directory, const char *cell, uint8_t rep
 		rc = swap_in(directory, LOG_DB_FILE, true);
 	if (rc == 0)
 		return sqlite_open(&log->db, directory, &kind, &none, why, why_size);
-	return sqlite_file_error(&log->db, rc, directory, LOG_DB_FILE, why, why_size);
+	return sqlite_file_error(&log->db.io_failed, rc, directory, LOG_DB_FILE, why, why_size);
 }
 
 /* Makes the new incarnation durable. */
@@ -390,5 +391,5 @@ log_db_start(struct log_db *log, const char *directory, const char *cell, uint8_
 	log->durable = log->watermark;
 	if (rc == 0)
 		return log_db_write_prepare(log, why, why_size);
-	return sqlite_file_error(&log->db, rc, directory, WATERMARK_FILE, why, why_size);
+	return sqlite_file_error(&log->db.io_failed, rc, directory, WATERMARK_FILE, why, why_size);
 }

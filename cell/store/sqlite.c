@@ -95,11 +95,12 @@ sqlite_error(struct sqlite_db *db, char *why, size_t why_size)
 }
 
 bool
-sqlite_file_error(struct sqlite_db *db, int rc, const char *directory, const char *name, char *why,
+sqlite_file_error(bool *io_failed, int rc, const char *directory, const char *name, char *why,
                   size_t why_size)
 {
-	db->io_failed |= rc == -EIO;
-	snprintf(why, why_size, "%s/%s: %s", directory, name, strerror(-rc));
+	*io_failed |= rc == -EIO;
+	snprintf(why, why_size, "%s%s%s: %s", directory, name != NULL ? "/" : "",
+	         name != NULL ? name : "", strerror(-rc));
 	return false;
 }
 
@@ -378,7 +379,7 @@ sqlite_create(struct sqlite_db *db, const char *directory, const char *schema, c
 	if (rc == 0)
 		rc = create_file(path);
 	if (rc < 0)
-		return sqlite_file_error(db, rc, directory, kind->name, why, why_size);
+		return sqlite_file_error(&db->io_failed, rc, directory, kind->name, why, why_size);
 	sql = sqlite3_mprintf(
 	    "BEGIN; %s; PRAGMA application_id = %d; PRAGMA user_version = %d; COMMIT", schema,
 	    kind->application_id, kind->format);
@@ -389,7 +390,7 @@ sqlite_create(struct sqlite_db *db, const char *directory, const char *schema, c
 	sqlite3_free(sql);
 	rc = ok ? file_sync_directory(directory) : 0;
 	if (rc < 0)
-		sqlite_file_error(db, rc, directory, "", why, why_size);
+		sqlite_file_error(&db->io_failed, rc, directory, NULL, why, why_size);
 	if (ok && rc == 0)
 		return true;
 	sqlite_close(db, true);

@@ -103,10 +103,10 @@ enum work sqlite_checkpoint(struct sqlite_db *db);
  * commit, or when there is little room. */
 enum work sqlite_tidy(struct sqlite_db *db, bool early);
 
-/* After a file beside the database failed with this -errno: sets `io_failed` for an I/O error, puts
- * "DIRECTORY/NAME: ERROR" into `why` and returns false. */
-bool sqlite_file_error(struct sqlite_db *db, int rc, const char *directory, const char *name,
-                       char *why, size_t why_size);
+/* After a file of the directory, or the directory itself (name: NULL), failed with this -errno:
+ * sets *io_failed for an I/O error, puts "DIRECTORY/NAME: ERROR" into `why` and returns false. */
+bool sqlite_file_error(bool *io_failed, int rc, const char *directory, const char *name, char *why,
+                       size_t why_size);
 /* Sets `damaged`, puts "log.db is damaged: WHAT" into `why` and returns false. */
 bool sqlite_damaged(struct sqlite_db *db, char *why, size_t why_size, const char *what, ...)
     __attribute__((format(printf, 4, 5)));

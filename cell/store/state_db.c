@@ -363,8 +363,8 @@ state_db_start(struct state_db *state, const char *directory, const char *cell, 
 	sqlite_update_wal(&state->db);
 	state->watermark.wal = state->db.wal;
 	rc = watermark_open(&state->watermark_file, directory, WATERMARK_STATE, &state->watermark);
-	return rc == 0 ||
-	       sqlite_file_error(&state->db, rc, directory, WATERMARK_FILE, why, why_size);
+	return rc == 0 || sqlite_file_error(&state->db.io_failed, rc, directory, WATERMARK_FILE,
+	                                    why, why_size);
 }
 
 enum work

@@ -26,7 +26,7 @@ judge() {
 	[ $? -eq "$1" ]
 }
 
-echo 1..7
+echo 1..8
 
 judge 0 << 'EOF' && grep -q '^verdict: consistent, 0 violations' "$work/out"
 {"process":1,"type":"invoke","operation":"write","path":"r","value":"a","time":10}
@@ -96,6 +96,12 @@ EOF
 }
 torn 51 | judge 0 && grep -q '^torn: .* in 1 of 4 stats' "$work/out"
 report $? "a stat that the kernel has torn as another one was answered"
+
+{
+	torn 51
+	torn 51 | sed -n 's/"process":102/"process":103/p; s/"process":201/"process":202/p'
+} | judge 1 && grep -q "^violation: these are too many" "$work/out"
+report $? "more such stats than the kernel tears"
 
 torn 63 | judge 1 && grep -q "^violation: s: '65' was changed at 100. and 100." "$work/out"
 report $? "a mixture that no answer to another stat explains"
