@@ -88,6 +88,7 @@ has_begun() { [ "$(began "$1" 2> /dev/null)" = "$2" ]; }
 expect_begun() { wait_until "$1 has begun on $2" has_begun "$1" "$2" || { began "$1"; return 1; }; }
 discovers() { run "$1" discover && [ "$(xargs < "$work/$1/discover.out")" = "$2" ]; }
 back() { wait_until "mount $1 is safe again" eval '[ "$(told '"$1"' state)" = safe ]'; }
+is_free() { [ "$(attribute lock "$work/m2/$1")" = free ]; }
 reads() { [ "$(cat "$1" 2> /dev/null)" = "$2" ]; }
 waits() { pause_s 0.5 && ! has_ended "$1" "$2"; }
 
@@ -100,6 +101,7 @@ case_job() {
 	run h2 job
 	is "$(began make-report)" h1
 	kill_example h1 job
+	wait_until "the lock is free" is_free jobs/report # it is tried for once
 	begin h2 job
 	expect_begun make-report "h1 h2"
 	let_go make-report
