@@ -387,7 +387,9 @@ call_errno(struct mount *m, struct call *c, const struct client_answer *a)
 bool
 call_handle_moved(const struct call *c)
 {
-	return c->error == ESTALE && !c->handle->dead && c->handle->inode->ino != c->node;
+	const struct inode *i = c->handle->inode;
+
+	return c->error == ESTALE && !c->handle->dead && (i->ino != c->node || inode_lives_on(i));
 }
 
 int

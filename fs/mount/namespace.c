@@ -304,8 +304,9 @@ delete_heard(struct mount *m, struct call *c, const struct client_answer *a)
 
 	if (i) {
 		/* A commit of this mount that was under way may have made a later version than the
-		 * one that was read. */
-		if (i->last && i->newest && i->newest->generation > i->last->generation)
+		 * one that was read, or an open that was, the first. */
+		if (i->newest && !TAILQ_EMPTY(&i->handles) &&
+		    (i->last == NULL || i->newest->generation > i->last->generation))
 			version_set(m, &i->last, version_ref(i->newest));
 		inode_die(m, i, true);
 	}
