@@ -69,7 +69,20 @@ is_edited(const struct inode *i)
 	return false;
 }
 
+static bool
+is_mapped_older(const struct inode *i)
+{
+	const struct handle *h;
+
+	TAILQ_FOREACH(h, &i->handles, of_inode)
+		if (h->mapped && h->mapped->generation != i->attr.content_generation)
+			return true;
+	return false;
+}
+
 /* Not while writes are buffered: the process that wrote is answered another size than the others.
+ * Nor while a mapping shows an older version: the kernel takes the end of what it reads for the
+ * file's.
  * Nor for a renamed file: the kernel knows it by another number than the one that would be
  * invalidated. Nor where several users may use the mount: their rights differ. */
 span_t
@@ -78,7 +91,8 @@ kernel_cache_attributes(struct mount *m, const struct call *c)
 	struct inode *i = c->inode;
 	span_t t;
 
-	if (m->config.others || c->answered || i->ino != c->event.ino || is_edited(i))
+	if (m->config.others || c->answered || i->ino != c->event.ino || is_edited(i) ||
+	    is_mapped_older(i))
 		return (span_t){0};
 	t = reply_timeout(m, i, true);
 	i->kept |= t.ns > 0;
