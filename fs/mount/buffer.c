@@ -6,10 +6,16 @@
 
 /* ---- the writers of a buffer ---- */
 
+bool
+process_is(pid_t a, pid_t b)
+{
+	return a != 0 && a == b;
+}
+
 static bool
 is_writer(const struct writer *w, uint64_t lock_owner, pid_t pid)
 {
-	return w->lock_owner && lock_owner ? w->lock_owner == lock_owner : w->pid == pid;
+	return w->lock_owner && lock_owner ? w->lock_owner == lock_owner : process_is(w->pid, pid);
 }
 
 static bool
@@ -74,10 +80,10 @@ buffer_of_process(const struct inode *i, uint64_t fh, pid_t pid)
 	TAILQ_FOREACH(h, &i->handles, of_inode) {
 		if (h->edit == EDIT_NONE)
 			continue;
-		if (h->fh == fh || (h->unconditional && h->opener == pid))
+		if (h->fh == fh || (h->unconditional && process_is(h->opener, pid)))
 			return h;
 		for (size_t n = 0; n < h->writers_n; n++)
-			if (h->writers[n].pid == pid)
+			if (process_is(h->writers[n].pid, pid))
 				return h;
 	}
 	return NULL;

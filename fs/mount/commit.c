@@ -308,7 +308,7 @@ commit_fsync(struct mount *m, struct call *c)
 static bool
 is_opener(const struct handle *h, pid_t pid)
 {
-	return pid == h->opener || h->opener_gone;
+	return process_is(pid, h->opener) || h->opener_gone;
 }
 
 /* The reason why a close commits nothing; NULL if it commits the buffer. */
@@ -455,7 +455,7 @@ commit_flush(struct mount *m, struct call *c)
 		c->event.pid = buffer_knows_process(h, &c->event);
 	if (!TAILQ_EMPTY(&h->inode->locks))
 		flock_flushed(m, h);
-	if (c->event.pid == h->opener &&
+	if (process_is(c->event.pid, h->opener) &&
 	    (c->event.fate == FATE_EXITING || c->event.fate == FATE_KILLED))
 		h->opener_gone = true;
 	if (flush_enters(h, &c->event))

@@ -16,6 +16,10 @@ struct writer {
 	pid_t thread; /* the last of its threads that wrote */
 };
 
+/* True if these are one process. Those outside the daemon's pid namespace have no number here,
+ * which is 0: none of them is taken for another. */
+bool process_is(pid_t a, pid_t b);
+
 struct event_stream;
 
 struct handle {

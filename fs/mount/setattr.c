@@ -72,7 +72,7 @@ mode_refused(struct mount *m, const struct call *c)
 
 	if (m->config.quiet)
 		return 0;
-	if ((e->set & SET_MODE) && (shown & ~e->mode) && c->inode->maker != e->pid)
+	if ((e->set & SET_MODE) && (shown & ~e->mode) && !process_is(c->inode->maker, e->pid))
 		return EPERM;
 	if ((e->set & SET_UID) && e->set_uid != m->config.uid)
 		return EPERM;

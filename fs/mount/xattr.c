@@ -392,7 +392,7 @@ read_only_errno(struct mount *m, const struct call *c)
 {
 	const struct inode *i = inode_find(m, c->event.ino);
 
-	return i && i->maker == c->event.pid ? EOPNOTSUPP : EPERM;
+	return i && process_is(i->maker, c->event.pid) ? EOPNOTSUPP : EPERM;
 }
 
 void
