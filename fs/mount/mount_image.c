@@ -156,18 +156,18 @@ image_inodes(struct mount *m, struct image *i)
 /* ---- handles ---- */
 
 static void
-image_writers(struct image *i, struct handle *h)
+image_writers(struct image *i, struct writer **writers, size_t *writers_n, size_t *room)
 {
-	size_t n = (size_t)image_number(i, h->writers_n);
+	size_t n = (size_t)image_number(i, *writers_n);
 
 	for (size_t at = 0; at < n && !i->from.failed; at++) {
 		if (image_reads(i)) {
-			ARRAY_ROOM(h->writers, h->writers_n, h->writers_room);
-			h->writers[h->writers_n++] = (struct writer){0};
+			ARRAY_ROOM(*writers, *writers_n, *room);
+			(*writers)[(*writers_n)++] = (struct writer){0};
 		}
-		IMAGE(i, h->writers[at].lock_owner);
-		IMAGE(i, h->writers[at].pid);
-		IMAGE(i, h->writers[at].thread);
+		IMAGE(i, (*writers)[at].lock_owner);
+		IMAGE(i, (*writers)[at].pid);
+		IMAGE(i, (*writers)[at].thread);
 	}
 }
 
@@ -254,9 +254,10 @@ image_handle(struct mount *m, struct image *i, struct versions_imaged *versions,
 	IMAGE(i, h->tainted);
 	IMAGE(i, h->dated);
 	IMAGE(i, h->mtime_ns);
-	image_writers(i, h);
+	image_writers(i, &h->writers, &h->writers_n, &h->writers_room);
 	IMAGE(i, h->owed);
 	IMAGE(i, h->heard);
+	image_writers(i, &h->creditors, &h->creditors_n, &h->creditors_room);
 	IMAGE(i, h->guard.node);
 	IMAGE(i, h->guard.lock_generation);
 	IMAGE(i, h->guard.mode);

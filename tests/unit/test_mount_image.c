@@ -179,6 +179,44 @@ TEST(test_a_numbered_file)
 	bench_free(b);
 }
 
+/* The error of a commit that a rename has made is its writer's, who is told by its close: not a
+ * child's that closes before. */
+TEST(test_a_lost_write_is_its_writers)
+{
+	enum { CHILD = 200 };
+	struct bench *b = bench_new(&config);
+	struct mount_event e = {.flags = O_RDWR,
+	                        .lock_owner = bench_lock_owner(SHELL),
+	                        .data = bytes_of("lost"),
+	                        .fate = FATE_ALIVE};
+
+	e.ino = new_file(b->cell, NODE_ROOT, "f");
+	e.kind = MOUNT_OPEN;
+	e.fh = bench_reply(b, bench_start(b, e))->fh;
+	e.kind = MOUNT_WRITE;
+	bench_start(b, e);
+	b->hold = true;
+	bench_start(b, (struct mount_event){.kind = MOUNT_RENAME,
+	                                    .pid = CHILD,
+	                                    .ino = NODE_ROOT,
+	                                    .name = bytes_of("f"),
+	                                    .new_ino = NODE_ROOT,
+	                                    .new_name = bytes_of("g")});
+	bench_answer(b); /* the lookup */
+	bench_answer_with(b, RC_CANCELED);
+	b->hold = false;
+	bench_answer_all(b);
+	replace_mount(b);
+	e.kind = MOUNT_FLUSH;
+	e.pid = CHILD;
+	e.lock_owner = bench_lock_owner(CHILD);
+	assert_int_equal(bench_reply(b, bench_start(b, e))->error, 0);
+	e.pid = SHELL;
+	e.lock_owner = bench_lock_owner(SHELL);
+	assert_int_equal(bench_reply(b, bench_start(b, e))->error, ECANCELED);
+	bench_free(b);
+}
+
 /* The one whose call waits for a lock is granted it when it has called again. */
 TEST(test_a_waiter_goes_on)
 {
