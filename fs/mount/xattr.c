@@ -395,6 +395,24 @@ read_only_errno(struct mount *m, const struct call *c)
 	return i && process_is(i->maker, c->event.pid) ? EOPNOTSUPP : EPERM;
 }
 
+static void
+set_conditionally(struct mount *m, struct call *c, const struct client_answer *a)
+{
+	const struct attribute *attribute = attribute_find(c->event.name);
+	struct buffer value = BUFFER(XATTR_SIZE_MAX);
+	int error = call_path_errno(m, c, a);
+
+	if (error == 0)
+		attribute->show(m, &a->result, &value);
+	if (error == 0 && (value.len > 0) != ((c->event.flags & XATTR_REPLACE) != 0))
+		error = value.len > 0 ? EEXIST : ENODATA;
+	buffer_free(&value);
+	if (error)
+		call_status(m, c, error);
+	else
+		attribute->set(m, c, c->event.data);
+}
+
 void
 xattr_set(struct mount *m, struct call *c)
 {
@@ -406,11 +424,12 @@ xattr_set(struct mount *m, struct call *c)
 		call_status(m, c, read_only_errno(m, c));
 	} else if (inode_is_virtual(c->event.ino)) {
 		call_status(m, c, EPERM);
-	} else if ((c->event.flags & XATTR_CREATE) && a->set != set_lock) {
-		call_status(m, c, EEXIST);
 	} else {
 		refer_node(m, c);
-		a->set(m, c, c->event.data);
+		if ((c->event.flags & (XATTR_CREATE | XATTR_REPLACE)) && a->set != set_lock)
+			ask_node(m, c, a->from, set_conditionally);
+		else
+			a->set(m, c, c->event.data);
 	}
 }
 

@@ -114,6 +114,7 @@ static const struct {
     {"W_OK", W_OK},
     {"X_OK", X_OK},
     {"XATTR_CREATE", XATTR_CREATE},
+    {"XATTR_REPLACE", XATTR_REPLACE},
     {"RENAME_NOREPLACE", 1},
     {"RENAME_EXCHANGE", 2},
 };
