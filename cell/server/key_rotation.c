@@ -42,14 +42,24 @@ struct key_rotation {
 
 /* ---- keys in force ---- */
 
-/* Before the first rotation it is that of the cell file, and a former one may be missing (NULL). */
+/* Before the first rotation the cell file alone names the key. A state that a crash set back is
+ * older than the cell file, too: its keys would take the place of newer ones on the disk. */
+static bool
+tree_names_them(const struct key_rotation *k)
+{
+	const uint64_t since = tree_signing_since(k->config.tree);
+
+	return since > 0 && since >= k->config.identity->cell_file.key_version;
+}
+
+/* NULL: the cell file names no former one. */
 static const uint8_t *
 in_force(const struct key_rotation *k, int i)
 {
 	const struct cell_file *cell_file = &k->config.identity->cell_file;
 	const struct bytes keys = tree_signing_keys(k->config.tree);
 
-	if (keys.len > 0)
+	if (tree_names_them(k))
 		return keys.data + (size_t)i * SIGN_PUBLIC;
 	if (i == NEWEST)
 		return cell_file->signing_public;
@@ -106,7 +116,7 @@ static void
 keep(struct key_rotation *k, const uint8_t *secret)
 {
 	struct sign_keys wanted = {0};
-	bool named = tree_signing_since(k->config.tree) > 0;
+	bool named = tree_names_them(k);
 
 	for (int i = 0; i < keys_in_force(k); i++) {
 		const int at = sign_keys_find(&k->wanted, in_force(k, i));

@@ -60,7 +60,8 @@ struct disk {
 	bool replaced;    /* emptied or an old copy */
 	struct key_files {
 		struct sign_keys keys;
-		bool named; /* the cell file names these */
+		bool named;       /* the cell file names these */
+		uint64_t version; /* of the cell when it had them */
 		uint8_t newest[SIGN_PUBLIC], former[SIGN_PUBLIC];
 	} keys;
 	struct seats file; /* the members, in its cell file */

@@ -240,7 +240,11 @@ io_write_cell_file(void *user, const struct cell_file *cell_file, const struct s
 		sim_fail(s, "the cell file of replica %d has list %lu, and its state is of %lu",
 		         n->id, (unsigned long)cell_file->version, (unsigned long)n->disk.applied);
 	seats_of_cell_file(&n->writing, cell_file);
-	n->writing_keys = (struct key_files){.keys = *keys, .named = cell_file->has_former};
+	if (cell_file->key_version < n->disk.keys.version)
+		sim_fail(s, "the cell file of replica %d goes back to older signing keys", n->id);
+	n->writing_keys = (struct key_files){.keys = *keys,
+	                                     .named = cell_file->has_former,
+	                                     .version = cell_file->key_version};
 	memcpy(n->writing_keys.newest, cell_file->signing_public, SIGN_PUBLIC);
 	memcpy(n->writing_keys.former, cell_file->former_public, SIGN_PUBLIC);
 	signing_keys_check_written(s, n, keys);

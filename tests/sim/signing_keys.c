@@ -41,6 +41,7 @@ signing_keys_identify(const struct host *n, struct identity *identity)
 	const struct key_files *keys = &n->disk.keys;
 
 	cell_file->has_former = keys->named;
+	cell_file->key_version = keys->version;
 	memcpy(cell_file->signing_public, keys->named ? keys->newest : signing()->public_key,
 	       SIGN_PUBLIC);
 	memcpy(cell_file->former_public, keys->former, SIGN_PUBLIC);
@@ -137,6 +138,7 @@ signing_keys_name(const struct sim *s, struct host *n)
 	const struct signing_keys *k = &s->model.keys;
 
 	n->disk.keys.named = k->rotations > 0;
+	n->disk.keys.version = k->rotations > 0 ? s->model.applied : 0;
 	memcpy(n->disk.keys.newest, k->newest, SIGN_PUBLIC);
 	memcpy(n->disk.keys.former, k->former, SIGN_PUBLIC);
 }

@@ -12,6 +12,7 @@
 enum { MASTER = 2 };
 
 static struct sign_keys written;
+static struct cell_file written_file;
 static struct bytes confirmed; /* the key of the last message to the master */
 static uint8_t confirmed_key[SIGN_PUBLIC];
 
@@ -19,8 +20,8 @@ static void
 io_write_cell_file(void *user, const struct cell_file *cell_file, const struct sign_keys *keys)
 {
 	(void)user;
-	(void)cell_file;
 	written = *keys;
+	written_file = *cell_file;
 }
 
 static void
@@ -35,6 +36,15 @@ on_send(void *user, uint8_t replica, uint64_t conn, struct bytes frame)
 	assert_int_equal(m.code, MSG_secret_kept);
 	memcpy(confirmed_key, m.secret_kept.key.data, SIGN_PUBLIC);
 	confirmed = (struct bytes){confirmed_key, SIGN_PUBLIC};
+}
+
+static void
+take_anything(void *user, uint8_t replica, uint64_t conn, struct bytes frame)
+{
+	(void)user;
+	(void)replica;
+	(void)conn;
+	(void)frame;
 }
 
 static void
@@ -90,6 +100,20 @@ struct fixture {
 };
 
 static void
+begin_rotation(struct fixture *f, const struct server_io *its_io,
+               void (*send)(void *user, uint8_t replica, uint64_t conn, struct bytes frame))
+{
+	f->writer = cell_file_writer_new(its_io, &f->identity);
+	f->rotation = key_rotation_new(&(struct key_rotation_config){.clock = &its_io->clock,
+	                                                             .identity = &f->identity,
+	                                                             .tree = f->tree,
+	                                                             .writer = f->writer,
+	                                                             .send = send,
+	                                                             .agreed = on_agreed,
+	                                                             .changed = on_changed});
+}
+
+static void
 begin_with(struct fixture *f, const struct server_io *its_io,
            void (*send)(void *user, uint8_t replica, uint64_t conn, struct bytes frame))
 {
@@ -105,14 +129,7 @@ begin_with(struct fixture *f, const struct server_io *its_io,
 	memcpy(f->identity.cell_file.signing_public, sign_public(secret(0)), SIGN_PUBLIC);
 	f->tree = tree_new("a");
 	member_row_add(f->tree, &self, 1);
-	f->writer = cell_file_writer_new(its_io, &f->identity);
-	f->rotation = key_rotation_new(&(struct key_rotation_config){.clock = &its_io->clock,
-	                                                             .identity = &f->identity,
-	                                                             .tree = f->tree,
-	                                                             .writer = f->writer,
-	                                                             .send = send,
-	                                                             .agreed = on_agreed,
-	                                                             .changed = on_changed});
+	begin_rotation(f, its_io, send);
 }
 
 static void
@@ -130,14 +147,20 @@ end(struct fixture *f)
 }
 
 static void
-send_key(struct fixture *f, uint8_t number)
+give_key(struct fixture *f, uint8_t number, bool master)
 {
 	const struct message m = {.code = MSG_secret, .secret.key = {secret(number), SIGN_SECRET}};
 	struct buffer frame = BUFFER(256);
 
 	wire_put_frame(&frame, &m);
-	assert_true(key_rotation_peer(f->rotation, MASTER, true, true, buffer_view(&frame)));
+	assert_true(key_rotation_peer(f->rotation, MASTER, true, master, buffer_view(&frame)));
 	buffer_free(&frame);
+}
+
+static void
+send_key(struct fixture *f, uint8_t number)
+{
+	give_key(f, number, true);
 }
 
 static void
@@ -215,6 +238,40 @@ TEST(test_keeps_what_was_introduced)
 	assert_false(has(0));
 	for (uint8_t number = 1; number <= 4; number++)
 		assert_true(has(number));
+	end(&f);
+}
+
+/* The state of a replica that crashed may be older than its cell file: then keys that the state
+ * names are out of force, and none of them takes the place of those of the cell file. */
+TEST(test_the_cell_file_may_be_newer)
+{
+	const struct bytes newest = {sign_public(secret(1)), SIGN_PUBLIC};
+	const struct bytes former = {sign_public(secret(0)), SIGN_PUBLIC};
+	struct identity *identity;
+	struct fixture f;
+
+	begin(&f);
+	end(&f);
+	identity = &f.identity;
+	memcpy(identity->cell_file.signing_public, sign_public(secret(3)), SIGN_PUBLIC);
+	memcpy(identity->cell_file.former_public, sign_public(secret(2)), SIGN_PUBLIC);
+	identity->cell_file.has_former = true;
+	identity->cell_file.key_version = 9;
+	identity->signing.n = SIGN_KEYS;
+	for (int i = 0; i < SIGN_KEYS; i++)
+		memcpy(identity->signing.secret[i], secret((uint8_t[]){3, 2, 4, 1}[i]),
+		       SIGN_SECRET);
+	f.tree = tree_new("a");
+	assert_true(signing_load(f.tree, 7, newest, former));
+	begin_rotation(&f, &io, take_anything);
+	written = identity->signing;
+	written_file = identity->cell_file;
+	key_rotation_follow(f.rotation);
+	give_key(&f, 0, false);
+	while (cell_file_writer_busy(f.writer))
+		report_written(&f, RC_OK, true);
+	assert_true(has(3) && has(2));
+	assert_memory_equal(written_file.signing_public, sign_public(secret(3)), SIGN_PUBLIC);
 	end(&f);
 }
 
@@ -298,15 +355,6 @@ io_log(void *user, enum log_level level, const char *line)
 {
 	(void)user;
 	told += level == LEVEL_INFO && strstr(line, "gets it") != NULL;
-}
-
-static void
-take_anything(void *user, uint8_t replica, uint64_t conn, struct bytes frame)
-{
-	(void)user;
-	(void)replica;
-	(void)conn;
-	(void)frame;
 }
 
 /* A replica that never has enough is answered each time, and the log has one line a minute. */
@@ -412,14 +460,7 @@ begin_new(struct fixture *f)
 	f->identity.cell_file.replicas[0].id = MASTER;
 	f->identity.cell_file.replicas[1].id = 1;
 	f->tree = tree_new("a");
-	f->writer = cell_file_writer_new(&io, &f->identity);
-	f->rotation = key_rotation_new(&(struct key_rotation_config){.clock = &io.clock,
-	                                                             .identity = &f->identity,
-	                                                             .tree = f->tree,
-	                                                             .writer = f->writer,
-	                                                             .send = count_request,
-	                                                             .agreed = on_agreed,
-	                                                             .changed = on_changed});
+	begin_rotation(f, &io, count_request);
 	written.n = 0;
 }
 
