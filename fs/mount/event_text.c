@@ -1,4 +1,5 @@
 #include <inttypes.h>
+#include <time.h>
 #include "cell/base/printable.h"
 #include "fs/mount/event_text.h"
 
@@ -19,37 +20,18 @@ static const char *const names[] = {
 
 enum { NAMES = sizeof names / sizeof *names };
 
-static const int64_t second_ns = 1000000000, day_s = 86400;
-
-/* The civil date of a day since 1970, in the Gregorian calendar: years begin in March here, so that
- * the leap day is the last one. */
-static void
-put_date(struct buffer *to, int64_t days)
-{
-	const int64_t shifted = days + 719468; /* since 0000-03-01 */
-	const int64_t era = (shifted >= 0 ? shifted : shifted - 146096) / 146097;
-	const int64_t of_era = shifted - era * 146097;
-	const int64_t year = (of_era - of_era / 1460 + of_era / 36524 - of_era / 146096) / 365;
-	const int64_t of_year = of_era - (365 * year + year / 4 - year / 100);
-	const int64_t month = (5 * of_year + 2) / 153;
-	const int64_t day = of_year - (153 * month + 2) / 5 + 1;
-	const int64_t civil = month < 10 ? month + 3 : month - 9;
-
-	buffer_printf(to, "%04" PRId64 "-%02" PRId64 "-%02" PRId64, year + era * 400 + (civil <= 2),
-	              civil, day);
-}
-
 /* RFC 3339, in UTC. */
 static void
 put_time(struct buffer *to, int64_t ns)
 {
+	const int64_t second_ns = 1000000000;
 	const int64_t fraction = (ns % second_ns + second_ns) % second_ns;
-	const int64_t seconds = (ns - fraction) / second_ns;
-	const int64_t of_day = (seconds % day_s + day_s) % day_s;
+	const time_t seconds = (ns - fraction) / second_ns;
+	char text[32];
+	struct tm utc;
 
-	put_date(to, (seconds - of_day) / day_s);
-	buffer_printf(to, "T%02lld:%02lld:%02lld.%09lldZ", (long long)(of_day / 3600),
-	              (long long)(of_day / 60 % 60), (long long)(of_day % 60), (long long)fraction);
+	strftime(text, sizeof text, "%FT%T", gmtime_r(&seconds, &utc));
+	buffer_printf(to, "%s.%09" PRId64 "Z", text, fraction);
 }
 
 /* Up to the time, after which there may be more. */
