@@ -80,6 +80,7 @@ enum {
 	LIMIT_FRAME = 48 * 1024 * 1024,  /* bytes of one message */
 	LIMIT_ENTRY = 1024 * 1024,       /* bytes of one log entry */
 	LIMIT_UNSENT = 64 * 1024 * 1024, /* bytes unsent on a connection; beyond: it is closed */
+	LIMIT_PRINCIPAL_UNSENT = 2 * LIMIT_UNSENT, /* on all of a principal's; beyond: one is */
 
 	LIMIT_LOG_LINES = 1000, /* to the system's log within LIMIT_LOG_WINDOW_S */
 	LIMIT_LOG_WINDOW_S = 10,

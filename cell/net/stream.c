@@ -90,8 +90,8 @@ stream_end(struct stream *s, const char *why)
 		uv_close((uv_handle_t *)&s->tcp, on_closed);
 }
 
-static size_t
-unsent(const struct stream *s)
+size_t
+stream_unsent(const struct stream *s)
 {
 	return uv_stream_get_write_queue_size((const uv_stream_t *)&s->tcp) + s->first.len +
 	       s->out.len - s->out_begin;
@@ -112,7 +112,7 @@ stream_linger(struct stream *s)
 		buffer_free(&s->out);
 		s->out_begin = 0;
 	}
-	if (unsent(s) == 0) {
+	if (stream_unsent(s) == 0) {
 		stream_end(s, s->why);
 		return;
 	}
@@ -139,7 +139,7 @@ on_written(uv_write_t *request, int status)
 		stream_end(s, uv_strerror(status));
 	else if (can_send(s))
 		transport_list_late(s);
-	if (s->state == STREAM_LINGERING && unsent(s) == 0)
+	if (s->state == STREAM_LINGERING && stream_unsent(s) == 0)
 		stream_end(s, s->why);
 }
 
@@ -258,20 +258,36 @@ stream_flush(struct stream *s)
 		send_chunk(s);
 	if (can_send(s))
 		transport_list_late(s);
-	else if (s->state == STREAM_LINGERING && unsent(s) == 0)
+	else if (s->state == STREAM_LINGERING && stream_unsent(s) == 0)
 		stream_end(s, s->why);
+}
+
+/* The connection that has to end before `len` bytes more are sent to `s`; NULL: none. A client that
+ * has little unsent is let alone without looking at the others of its key. */
+static struct stream *
+unread_too_long(struct stream *s, size_t len)
+{
+	const size_t own = stream_unsent(s) + len;
+	struct stream *most;
+
+	if (own > TRANSPORT_QUEUE_MAX)
+		return s;
+	if (!is_client(s) || own <= LIMIT_PRINCIPAL_UNSENT / LIMIT_PRINCIPAL_CONNECTIONS)
+		return NULL;
+	return transport_unsent_beside(s, &most) + len > LIMIT_PRINCIPAL_UNSENT ? most : NULL;
 }
 
 void
 transport_send(struct transport *n, uint64_t conn, struct bytes frames)
 {
-	struct stream *s = transport_find(n, conn);
+	struct stream *s = transport_find(n, conn), *ends;
 
 	if (s == NULL || s->state != STREAM_OPEN || frames.len == 0)
 		return;
-	if (unsent(s) + frames.len > TRANSPORT_QUEUE_MAX) {
-		stream_end(s, "the peer does not read what it is sent");
-		return;
+	while ((ends = unread_too_long(s, frames.len)) != NULL) {
+		stream_end(ends, "the peer does not read what it is sent");
+		if (ends == s)
+			return;
 	}
 	if (s->out.len + frames.len > TRANSPORT_QUEUE_MAX)
 		drop_sent(s);
@@ -541,5 +557,5 @@ transport_unsent_bytes(struct transport *n, uint64_t conn)
 
 	if (s == NULL || s->state != STREAM_OPEN)
 		return 0;
-	return unsent(s);
+	return stream_unsent(s);
 }

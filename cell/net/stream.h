@@ -144,6 +144,9 @@ struct transport {
 
 /* The stream of this number; NULL: none. */
 struct stream *transport_find(struct transport *n, uint64_t id);
+/* Bytes unsent on all open connections that were accepted from the peer of this one, which is one
+ * of them; *most: the one with most of them. */
+size_t transport_unsent_beside(const struct stream *s, struct stream **most);
 /* Sets the stream's deadline to one patience (transport_config) from now. */
 void transport_set_deadline(struct stream *s);
 /* Removes its deadline. */
@@ -177,6 +180,8 @@ void stream_answer(struct stream *s);
 void stream_flush(struct stream *s);
 /* Sends what waits, until a deadline, then ends the stream. */
 void stream_linger(struct stream *s);
+/* Bytes that were sent and that the kernel has not accepted. */
+size_t stream_unsent(const struct stream *s);
 /* Closes the stream at once; `why` is static, NULL when the user asked for it. */
 void stream_end(struct stream *s, const char *why);
 /* Frees a stream whose handle is closed. */

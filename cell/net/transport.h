@@ -76,7 +76,8 @@ bool transport_listening(const struct transport *n, char *to, size_t size);
 uint64_t transport_connect(struct transport *n, const char *address, enum channel_role role,
                            const uint8_t key[NOISE_KEY]);
 /* Sends one or more whole frames, which are copied; dropped when the connection is not open. When
- * TRANSPORT_QUEUE_MAX bytes are unsent, since the peer does not read, the connection is closed. */
+ * TRANSPORT_QUEUE_MAX bytes are unsent, since the peer does not read, the connection is closed;
+ * when LIMIT_PRINCIPAL_UNSENT bytes are, to all clients of one key, that which has most of them. */
 void transport_send(struct transport *n, uint64_t conn, struct bytes frames);
 /* Sends a frame of at most DATAGRAM_PLAIN bytes (wire/datagram.h) beside the connection, as a
  * datagram, which may be lost. A replica can answer a client's only: they go to where the last one

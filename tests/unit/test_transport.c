@@ -162,6 +162,30 @@ PAIR_TEST(test_keepalives_go_first)
 	free((void *)frame.data);
 }
 
+/* What the clients of one key have not read has a bound for all of them: the one with most of it is
+ * closed. */
+PAIR_TEST(test_clients_that_do_not_read)
+{
+	enum { CLIENTS = 3, LEN = 1000000, MOST = TRANSPORT_QUEUE_MAX / LEN - 1 };
+	struct bytes frame = frame_of(LEN, 9);
+	uint64_t server[CLIENTS];
+
+	for (int i = 0; i < CLIENTS; i++) {
+		const uint64_t conn = connect_as(CHANNEL_CLIENT);
+
+		UNTIL(&p, p.server.opened_n == i + 1 && p.client.opened_n == i + 1);
+		transport_hold(p.client.transport, conn, true);
+		server[i] = p.server.conn;
+		for (int n = 0; n < MOST - (i == 0 ? 0 : 5); n++)
+			transport_send(p.server.transport, server[i], frame);
+	}
+	UNTIL(&p, p.server.closed_n == 1);
+	assert_string_equal(p.server.why, "the peer does not read what it is sent");
+	assert_null(transport_key(p.server.transport, server[0]));
+	assert_non_null(transport_key(p.server.transport, server[CLIENTS - 1]));
+	free((void *)frame.data);
+}
+
 /* Of what a client is sent each turn writes a little, though the kernel would take more: others
  * wait for the end of the turn. */
 PAIR_TEST(test_little_in_a_turn)
