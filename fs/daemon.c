@@ -12,7 +12,7 @@
 #include "cell/sys/log.h"
 
 /* The child's word to its parent. */
-enum { MOUNTED = 1, TRIES_ON = 2 };
+enum { MOUNTED = 1, TRIES_ON = 2, FAILED = 3 };
 
 static int
 child_status(pid_t child)
@@ -40,6 +40,8 @@ parent_wait(int pipe_end, pid_t child, const char *mountpoint)
 		;
 	if (n != 1)
 		return child_status(child);
+	if (byte == FAILED)
+		return 1;
 	if (byte == TRIES_ON)
 		return 0;
 	if (stat(mountpoint, &st) < 0) {
@@ -82,6 +84,8 @@ daemon_stay(struct daemon *daemon)
 {
 	daemon->stays = true;
 	prctl(PR_SET_PDEATHSIG, 0);
+	if (daemon->ready >= 0 && fork() > 0)
+		_exit(0);
 }
 
 /* Before the parent exits: its caller may wait until these descriptors are closed. */
@@ -129,4 +133,11 @@ daemon_ready(struct daemon *daemon)
 {
 	if (daemon->ready >= 0)
 		release_parent(daemon, MOUNTED);
+}
+
+void
+daemon_failed(struct daemon *daemon)
+{
+	if (daemon->ready >= 0)
+		release_parent(daemon, FAILED);
 }

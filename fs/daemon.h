@@ -18,8 +18,11 @@ struct daemon {
  * stderr until it is ready, so that its messages are seen. */
 bool daemon_fork(struct daemon *daemon, const char *mountpoint, int *status);
 
-/* The child goes on if the parent is killed: it is about to have a mount that was there before. */
+/* The child goes on if the parent is killed: it is about to have a mount that was there before. It
+ * forks again, to be a child of the service manager, which learns of the end of its children. */
 void daemon_stay(struct daemon *daemon);
+/* After daemon_stay: lets the parent end with status 1. A message has said why. */
+void daemon_failed(struct daemon *daemon);
 /* Detaches from the terminal: messages go to the system log from here on. Nothing changes in the
  * foreground. */
 void daemon_leave(struct daemon *daemon);

@@ -362,6 +362,13 @@ serve_mount(struct lsfs *l, int listening)
 	return true;
 }
 
+static _Noreturn void
+give_up(struct lsfs *l)
+{
+	daemon_failed(l->daemon);
+	_exit(1);
+}
+
 /* Until the other process has let go of the mount it goes on with it, if this one fails: so nothing
  * may be closed in order before that. */
 static bool
@@ -373,7 +380,7 @@ take_over(struct lsfs *l)
 	int rc = 0;
 
 	if (!takeover_begin(t, l->mountpoint.path, l->mountpoint.run.path))
-		_exit(1);
+		give_up(l);
 	state = image_from(t->state);
 	if (!device_load(&l->device, &state, true))
 		rc = -EBADMSG;
@@ -384,10 +391,10 @@ take_over(struct lsfs *l)
 	if (rc < 0) {
 		log_error("%s: the state of the running lsfs is not understood: %s",
 		          l->mountpoint.path, strerror(-rc));
-		_exit(1);
+		give_up(l);
 	}
 	if (!takeover_end(t, l->mountpoint.path))
-		_exit(1);
+		give_up(l);
 	l->mountpoint.run.fd = t->record;
 	l->safe = true;
 	status = engine_status(l->engine);
@@ -534,6 +541,8 @@ lsfs_run(const struct options *options, struct daemon *daemon)
 		if (l->mountpoint.run.fd >= 0)
 			mountpoint_release(&l->mountpoint, l->session_closed);
 	}
+	if (options->replace && status != 0)
+		daemon_failed(daemon);
 	takeover_free(&l->takeover);
 	free(l);
 	return status;

@@ -348,7 +348,7 @@ heir() {
 		s.connect(sys.argv[1])
 		s.settimeout(10)
 		what = sys.argv[2]
-		s.send(b"T" + struct.pack("<Q", 99 if what == "format" else 1))
+		s.send(b"T" + struct.pack("<Q", 99 if what == "format" else 2))
 		answer, ancillary, *_ = s.recvmsg(70000, 1000)
 		if what == "format":
 		    assert answer[:1] == b"N" and b"different formats" in answer, answer
@@ -404,6 +404,30 @@ case_a_standalone_cell() {
 	one_line 1 "its cell runs in the same process" "$LSFS" --replace "$work/mnt3"
 	echo 1 > "$work/mnt3/f"
 	umount "$work/mnt3"
+}
+
+# The service manager learns of the end of its own children only, and takes a process that has
+# another parent for ended as soon as it is told to end.
+case_the_manager_is_told_of_a_child_of_its_own() {
+	mkdir "$work/managed"
+	python3 - "$work" > "$work/told" <<-'P' &
+		import re, socket, sys
+		s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+		s.bind(sys.argv[1] + "/manager")
+		print("listens", flush=True)
+		while not (told := re.search(rb"MAINPID=(\d+)", s.recv(4096))): pass
+		status = open(f"/proc/{int(told[1])}/status").read()
+		parent = re.search(r"PPid:\s+(\d+)", status)[1]
+		print(open(f"/proc/{parent}/comm").read().strip(), flush=True)
+	P
+	wait_until "the manager listens" grep -q listens "$work/told"
+	NOTIFY_SOCKET=$work/manager "$LSFS" -f -o "key=$cell/admin.key" "$conf" "$work/managed" &
+	wait_until "it is mounted" mountpoint -q "$work/managed"
+	wait_until "its session is safe" is_in_state "$work/managed" safe
+	replace "$work/managed"
+	wait_until "the manager is told" grep -qv listens "$work/told"
+	not grep -q lsfs "$work/told"
+	umount "$work/managed"
 }
 
 # The new process is killed at any moment: the old one goes on, or the mount is dead.
