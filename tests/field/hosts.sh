@@ -1,5 +1,6 @@
 #!/bin/bash
 # Four hosts under systemd: the packages installed, replicas on a, b and c, a mount on each.
+. "$(dirname "$0")/bare_debian.sh"
 . "$(dirname "$0")/../e2e/lib.sh"
 . "$(dirname "$0")/debs.sh"
 . "$(dirname "$0")/machines.sh"
@@ -31,7 +32,6 @@ is_mounted() { on "$1" mountpoint -q /ls/dc1; }
 case_install() {
 	build_debs
 	copy_debs "$work/debs"
-	make_bare
 	overlaid "$bare" golden
 	cp -r "$work/debs" "$work/golden/debs"
 	mount -t proc proc "$work/golden/proc"
@@ -139,6 +139,7 @@ case_reloaded() {
 	is "$(main_of d lsfs@dc1)" "$next"
 	on d systemctl reload lsfs@dc1
 	wait_until "a third one is" another d lsfs@dc1 "$next"
+	not grep -q 'not our child' <(on d journalctl -b -u lsfs@dc1)
 	is "$(on d cat /ls/dc1/f)" one
 }
 

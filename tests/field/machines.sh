@@ -1,37 +1,17 @@
 # shellcheck shell=bash
 # Machines that boot a bare Debian with systemd of their own, in containers of systemd-nspawn on one
 # bridge. Sourced behind tests/e2e/lib.sh.
-#
-# The root directory that all are copies of is made by debootstrap once, and kept in
-# $LSFS_FIELD_ROOT.
 
 for tool in systemd-nspawn debootstrap nsenter; do
 	command -v $tool > /dev/null || skip_all "needs $tool"
 done
-bare=${LSFS_FIELD_ROOT:-/var/cache/lsfs-field}/bookworm
-packages=systemd,systemd-sysv,dbus,iproute2,procps,e2fsprogs,fuse3,attr,libuv1,libjansson4,libbsd0
-packages+=,libsodium23,libsqlite3-0,libinih1,libxxhash0
+bare_is_made || skip_all "cannot fetch a Debian: $(tail -n 1 "$bare.log")"
 
 # systemd wants the one tree of control groups; what all machines run is under one group of it.
 groups=/sys/fs/cgroup/lsfs-field-$$
 umount -l /sys/fs/cgroup && mount -t cgroup2 apart /sys/fs/cgroup && mkdir "$groups" ||
 	skip_all "needs cgroup2"
 trap 'end_machines; cleanup' EXIT
-
-# A bare Debian with the libraries that the packages name, or none: two tests may come at once.
-make_bare() {
-	mkdir -p "${bare%/*}"
-	exec 6> "$bare.lock" && flock 6
-	[ -e "$bare/done" ] || {
-		rm -rf "$bare"
-		limit 900 debootstrap --variant=minbase --include="$packages" bookworm "$bare" \
-			> "$work/out" 2>&1 ||
-			skip_all "cannot fetch a Debian: $(tail -n 1 "$work/out")"
-		rm -f "$bare"/var/cache/apt/archives/*.deb
-		touch "$bare/done"
-	}
-	exec 6>&-
-}
 
 # overlaid LOWER NAME: the directory $work/NAME, which begins as a copy of LOWER.
 overlaid() {

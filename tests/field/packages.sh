@@ -36,7 +36,8 @@ owner() { inside stat -c '%U %a' "$1"; }
 case_build() {
 	build_debs
 	copy_debs "$root/debs"
-	is "$(cd "$root/debs" && echo * | sed 's/_[^ ]*//g')" "lscell lsfs lsfs-dev"
+	is "$(cd "$root/debs" && printf '%s\n' * | sed 's/_.*//' | sort | xargs)" \
+		"lscell lsfs lsfs-dev"
 }
 
 case_lintian() {
