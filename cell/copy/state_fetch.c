@@ -10,6 +10,8 @@ enum {
 	USELESS_MS = 300,   /* until the next copy may be newer: the state lags behind the log */
 };
 
+static const char too_old[] = "its state is too far behind";
+
 /* ---- requests ---- */
 
 static void
@@ -56,6 +58,13 @@ end(struct state_fetch *f, enum state_fetch_news news, struct state_fetch_update
 	*u = (struct state_fetch_update){.news = news, .source = f->source, .drop = true};
 	f->phase = STATE_FETCH_IDLE;
 	f->due = MONO_NEVER;
+}
+
+static void
+end_unneeded(struct state_fetch *f, struct state_fetch_update *u)
+{
+	end(f, STATE_FETCH_UNNEEDED, u);
+	backoff_reset(&f->pause);
 }
 
 static void
@@ -121,7 +130,7 @@ take_part(struct state_fetch *f, mono_t now, const struct msg_state_part *part,
 		return;
 	}
 	if (part->applied < f->least) {
-		try_next_copy(f, now, "its state is too far behind", u);
+		try_next_copy(f, now, too_old, u);
 		return;
 	}
 	u->data = part->data;
@@ -214,10 +223,8 @@ want(struct state_fetch *f, const struct state_fetch_event *e, struct state_fetc
 
 	f->wanted = e->replica;
 	f->least = e->least;
-	if (f->wanted == 0 && f->phase == STATE_FETCH_ASKING) {
-		end(f, STATE_FETCH_UNNEEDED, u);
-		backoff_reset(&f->pause);
-	}
+	if (f->wanted == 0 && f->phase == STATE_FETCH_ASKING)
+		end_unneeded(f, u);
 	if (f->wanted == 0 || f->phase != STATE_FETCH_IDLE)
 		return;
 	if (mono_is_never(f->due)) {
@@ -228,17 +235,23 @@ want(struct state_fetch *f, const struct state_fetch_event *e, struct state_fetc
 	}
 }
 
+/* Meanwhile the log may have brought the state as far as the copy, or farther. */
 static void
 take_checked(struct state_fetch *f, mono_t now, const char *why, struct state_fetch_update *u)
 {
 	must(f->phase == STATE_FETCH_CHECKING);
 	if (why != NULL) {
 		give_up(f, now, why, u);
-		return;
+	} else if (f->wanted == 0) {
+		end_unneeded(f, u);
+	} else if (f->applied < f->least) {
+		f->phase = STATE_FETCH_ASKING;
+		try_next_copy(f, now, too_old, u);
+	} else {
+		f->phase = STATE_FETCH_COMPLETE;
+		u->news = STATE_FETCH_FETCHED;
+		u->source = f->source;
 	}
-	f->phase = STATE_FETCH_COMPLETE;
-	u->news = STATE_FETCH_FETCHED;
-	u->source = f->source;
 }
 
 /* Answers count only from the source, while it is asked. */

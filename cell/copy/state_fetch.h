@@ -99,7 +99,7 @@ struct state_fetch_update {
 void state_fetch_init(struct state_fetch *f, const struct state_fetch_policy *policy);
 /* Takes one step. The update is overwritten, and owns nothing. WANT with another source takes
  * effect when the present one is given up; after WANT with replica 0 no source is asked,
- * and all is dropped, unless the whole is here. */
+ * and all is dropped: a whole copy that is being checked, when that is done. */
 void state_fetch_step(struct state_fetch *f, const struct state_fetch_event *event,
                       struct state_fetch_update *update);
 

@@ -336,6 +336,7 @@ host_obey(struct sim *s, struct host *n, enum server_verdict verdict)
 			host_expelled(s, n);
 		return;
 	case SERVER_RESTARTS:
+		copies_check_newer(n);
 		stop(n, 0);
 		return;
 	case SERVER_DIVERGED:

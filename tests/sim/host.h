@@ -27,6 +27,8 @@ struct copies {
 
 /* The server's access to them. */
 struct copy_io copies_io(struct host *n);
+/* The server is to start again for one: the run fails if its state is as new. */
+void copies_check_newer(const struct host *n);
 /* Before a start: one that is whole becomes the state. */
 void copies_swap_in(struct host *n);
 void copies_forget_ready(struct host *n);
