@@ -118,6 +118,7 @@ call_ask(struct mount *m, struct call *c, const struct op *op, call_then *then)
 	c->node = wire_op_node(op);
 	c->then = then;
 	c->session = m->session.over ? 0 : m->session.id;
+	c->connections = m->session.connections;
 	c->outlasts = !c->answered && c->handle == NULL && c->lock == NULL && c->event.fh == 0;
 	ARRAY_ROOM(u->requests, u->requests_n, u->requests_room);
 	r = &u->requests[u->requests_n++];
@@ -382,6 +383,12 @@ call_errno(struct mount *m, struct call *c, const struct client_answer *a)
 	if (i && !i->dead)
 		inode_die(m, i, false);
 	return ESTALE;
+}
+
+bool
+call_was_repeated(const struct mount *m, const struct call *c)
+{
+	return c->connections != m->session.connections;
 }
 
 bool

@@ -50,6 +50,7 @@ struct call {
 	int error;               /* of an intermediate step, after which the call goes on */
 	uint64_t acquisition;
 	enum lock_mode mode;
+	uint64_t connections; /* that the client had made when the request was sent first */
 	unsigned tries;
 	uint64_t length;  /* that a handle's buffer is to have */
 	uint64_t target;  /* the node that the name leads to; 0: not looked up */
@@ -112,6 +113,9 @@ void call_timeout(struct mount *m);
 /* The errno for the cell's answer, 0 for RC_OK. If the cell does not know the node of the request,
  * the inode is marked as dead. */
 int call_errno(struct mount *m, struct call *c, const struct client_answer *a);
+/* True if the request may have been sent again, on another connection: what the cell did for it,
+ * and answers now, may be long ago. */
+bool call_was_repeated(const struct mount *m, const struct call *c);
 /* True when the request of the call's handle was for a node that is gone because it was renamed:
  * the handle, which was opened while the rename was under way, is one of another node, and the
  * request has to be made of that. c->error is that of the answer. */

@@ -350,7 +350,7 @@ attribute_lock_set(struct mount *m, struct call *c, enum lock_mode mode)
 }
 
 /* A request that is under way is refused: this acquisition came before it. */
-void
+struct mount_lock *
 attribute_lock_took(struct mount *m, uint64_t node, uid_t uid, uint64_t owner, uint64_t acquisition)
 {
 	struct mount_lock *l = lock_get(m, inode_get(m, node), LOCK_ATTRIBUTE, uid);
@@ -358,4 +358,5 @@ attribute_lock_took(struct mount *m, uint64_t node, uid_t uid, uint64_t owner, u
 	l->owner = owner;
 	l->mode = LOCK_EXCLUSIVE;
 	l->acquisition = acquisition;
+	return l;
 }

@@ -96,7 +96,7 @@ lock_keep_until(struct mount *m, struct mount_lock *l, mono_t until)
 		TAILQ_INSERT_HEAD(&m->locks.kept, l, kept);
 }
 
-static void
+void
 lock_unkeep(struct mount *m, struct mount_lock *l)
 {
 	if (l->is_kept)
@@ -106,7 +106,6 @@ lock_unkeep(struct mount *m, struct mount_lock *l)
 
 /* ---- asking ---- */
 
-static void lock_next(struct mount *m, struct mount_lock *l);
 static void lock_release_behind(struct mount *m, struct mount_lock *l);
 
 /* The lock was granted to the caller: it replaces what the owner held before. */
@@ -182,10 +181,8 @@ lock_queued(struct mount *m, struct mount_lock *l)
 		call_give_up(m, l->caller);
 }
 
-/* The owner has lost over the conversion for which it waits what it held: another holder waited for
- * one before, and they would wait for each other. The cell has released it; but a master that fails
- * now may not have. */
-static void
+/* The cell has released it; but a master that fails now may not have. */
+void
 lock_given_up(struct mount *m, struct mount_lock *l)
 {
 	if (l->mode == LOCK_NONE || l->acquisition == l->asked_acquisition)
@@ -210,6 +207,8 @@ ask_heard(struct mount *m, struct call *c, const struct client_answer *a)
 	l->refs++;
 	if (a->rc == RC_OK) {
 		lock_came(m, l);
+		if (call_was_repeated(m, c))
+			lock_look(m, l);
 	} else if (a->rc == RC_QUEUED && l->wait) {
 		lock_queued(m, l);
 	} else {
@@ -315,8 +314,7 @@ lock_acquire(struct mount *m, struct call *c)
 	lock_start(m, c);
 }
 
-/* Starts the next calls of this owner, once it has no request under way. */
-static void
+void
 lock_next(struct mount *m, struct mount_lock *l)
 {
 	struct call *c;
@@ -392,66 +390,6 @@ lock_timeout(struct mount *m)
 		lock_give_back(m, l);
 }
 
-/* An operator has released the lock: calls through a handle that relied on it fail from now on. */
-static void
-lock_lost(struct mount *m, struct mount_lock *l)
-{
-	struct handle *h;
-
-	if (l->mode == LOCK_NONE)
-		return;
-	MOUNT_TRACE(m, "the lock of node %llu is lost: acquisition %llu was ended by an operator",
-	            (unsigned long long)l->inode->ino, (unsigned long long)l->acquisition);
-	l->refs++;
-	l->mode = LOCK_NONE;
-	if (l->kind == LOCK_FLOCK && (h = handle_find(m, l->key)) != NULL)
-		handle_poisoned(m, h);
-	for (size_t n = 0; n < l->handles_n; n++)
-		if ((h = handle_find(m, l->handles[n])) != NULL)
-			handle_poisoned(m, h);
-	l->handles_n = 0;
-	lock_put(m, l);
-}
-
-static void
-look_heard(struct mount *m, struct call *c, const struct client_answer *a)
-{
-	const struct result_lock *r = &a->result.lock;
-	struct cursor from = cursor_of(r->holders.packed);
-	struct mount_lock *l = c->lock;
-	struct lock_holder h;
-	bool held = a->rc != RC_OK || l->acquisition != c->acquisition;
-
-	while (!held && wire_next_lock_holder(&from, &h))
-		held = h.session == c->session && h.owner == l->owner;
-	if (!held && l->wait && l->ask != ASK_NONE)
-		lock_given_up(m, l);
-	else if (!held)
-		lock_lost(m, l);
-	call_end(m, c);
-}
-
-void
-lock_ask_again(struct mount *m)
-{
-	struct op op = {.code = OP_get_lock};
-	struct mount_lock *l;
-	struct inode *i;
-	struct call *c;
-
-	RB_FOREACH(i, inode_numbers, &m->inodes)
-		TAILQ_FOREACH(l, &i->locks, of_inode) {
-			if (l->mode == LOCK_NONE)
-				continue;
-			c = call_behind(m, i, NULL);
-			lock_refer(c, l);
-			c->ordered = false;
-			c->acquisition = l->acquisition;
-			op.get_lock.node = i->ino;
-			call_ask(m, c, &op, look_heard);
-		}
-}
-
 void
 lock_grant(struct mount *m, const struct client_grant *g)
 {
@@ -466,8 +404,8 @@ lock_grant(struct mount *m, const struct client_grant *g)
 	if (l == NULL)
 		return;
 	l->refs++;
-	if (g->rc == RC_INTR && l->acquisition == g->acquisition)
-		lock_lost(m, l);
+	if (g->rc == RC_INTR)
+		lock_taken_away(m, l, g->acquisition);
 	if (l->asked_acquisition != g->acquisition || l->granted ||
 	    (l->ask != ASK_SENT && l->ask != ASK_QUEUED)) {
 		lock_put(m, l);

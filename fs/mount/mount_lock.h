@@ -63,15 +63,30 @@ void lock_drop(struct mount *m, struct mount_lock *l);
 void lock_die(struct mount *m, struct mount_lock *l);
 /* The call that waits for the lock was interrupted: its place in the queue is kept for a while. */
 void lock_interrupted(struct mount *m, struct mount_lock *l);
-/* Asks the cell for locks again, on a new connection: a message that locks were lost may have been
- * sent on the last one, and not received. */
-void lock_ask_again(struct mount *m);
+/* Starts the next calls of the lock's owner, once it has no request under way. */
+void lock_next(struct mount *m, struct mount_lock *l);
+/* The request is not kept any more for a call that was interrupted. */
+void lock_unkeep(struct mount *m, struct mount_lock *l);
+/* The owner has lost over the conversion for which it waits what it held: another holder waited for
+ * one before, and they would wait for each other. */
+void lock_given_up(struct mount *m, struct mount_lock *l);
 /* The cell has granted an acquisition, has refused it for good, or an operator has ended it. */
 void lock_grant(struct mount *m, const struct client_grant *g);
 /* Cancels a request that is kept, before the interrupted caller has repeated its call. */
 void lock_stop_waiting(struct mount *m, struct mount_lock *l);
 /* Cancels the requests whose interrupted callers have not repeated their calls in time. */
 void lock_timeout(struct mount *m);
+
+/* ---- lost_lock.c ---- */
+
+/* An operator has ended this acquisition of the lock's owner. */
+void lock_taken_away(struct mount *m, struct mount_lock *l, uint64_t acquisition);
+/* Asks the cell whether the lock is held. */
+void lock_look(struct mount *m, struct mount_lock *l);
+/* Asks it for all locks, on a new connection. */
+void lock_ask_again(struct mount *m);
+
+/* ---- file_lock.c ---- */
 
 /* FLOCK. */
 void flock_call(struct mount *m, struct call *c);
@@ -96,8 +111,8 @@ void record_lock_released(struct mount *m, struct handle *h);
 /* The lock was also taken through this handle. */
 void record_lock_gained(struct mount_lock *l, struct handle *h);
 /* A transaction has taken the lock of the node exclusively, as SETXATTR of user.ls.lock would. */
-void attribute_lock_took(struct mount *m, uint64_t node, uid_t uid, uint64_t owner,
-                         uint64_t acquisition);
+struct mount_lock *attribute_lock_took(struct mount *m, uint64_t node, uid_t uid, uint64_t owner,
+                                       uint64_t acquisition);
 /* SETXATTR of user.ls.lock. */
 void attribute_lock_set(struct mount *m, struct call *c, enum lock_mode mode);
 

@@ -75,6 +75,7 @@ take_locks(struct mount *m, struct call *c, const struct transaction_text *t,
            const struct result_transaction *r)
 {
 	struct cursor from = cursor_of(r->done.packed);
+	struct mount_lock *l;
 	struct step_done d;
 
 	while (wire_next_step_done(&from, &d)) {
@@ -84,7 +85,10 @@ take_locks(struct mount *m, struct call *c, const struct transaction_text *t,
 			continue;
 		for (uint32_t i = 0; i + 1 < d.step; i++)
 			nth += t->lines[i].op.code == OP_acquire;
-		attribute_lock_took(m, d.node, c->event.uid, c->target + nth, c->acquisition + nth);
+		l = attribute_lock_took(m, d.node, c->event.uid, c->target + nth,
+		                        c->acquisition + nth);
+		if (call_was_repeated(m, c))
+			lock_look(m, l);
 	}
 }
 
