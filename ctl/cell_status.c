@@ -15,10 +15,6 @@
 #include "cell/view/health.h"
 #include "cell/view/output.h"
 #include "ctl/cell.h"
-#include "ctl/doctor.h"
-#include "ctl/lock_list.h"
-#include "ctl/mount_text.h"
-#include "ctl/replica_table.h"
 
 enum { USAGE_PATIENCE_S = 2 };
 

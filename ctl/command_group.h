@@ -6,9 +6,11 @@
 #define LSFS_CTL_COMMAND_GROUP_H
 
 #include <limits.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
+#include "cell/base/mono.h"
 
 struct command_group {
 	char cgroup[PATH_MAX]; /* its directory; empty if there is none */
@@ -55,5 +57,30 @@ struct descendant *descendants_list(pid_t spared, size_t *n);
  * their number. A process that is started meanwhile may be missed: call it again until it returns
  * 0. */
 int descendants_signal(int number, pid_t spared);
+
+/* ---- the check of the command: a shell command that is run at intervals. When it fails several
+ * times in a row, the lock is released, so that another holder can do the work (as with the health
+ * checks of a session of Consul) ---- */
+
+struct health_check {
+	const char *command; /* for sh -c; NULL: there is no check */
+	span_t every;
+	int patience; /* the number of failures in a row after which the check has failed */
+	int failures; /* in a row, so far */
+	pid_t pid;    /* of the check that runs; 0: none */
+	mono_t due;   /* the next check; MONO_NEVER: none */
+};
+
+/* Begins with a first check after one interval. */
+void health_check_begin(struct health_check *c, mono_t now);
+/* The check is due: starts it, as a child with the signal mask `mask`. A check that still runs has
+ * failed, and is killed. */
+void health_check_run(struct health_check *c, mono_t now, const sigset_t *mask);
+/* A child has ended, which may have been the check. */
+void health_check_ended(struct health_check *c, pid_t child, int status);
+/* The command has ended: kills a check that still runs, with all its descendants. */
+void health_check_end(struct health_check *c);
+/* True when enough checks in a row have failed: the lock is to be given up. */
+bool health_check_failed(const struct health_check *c);
 
 #endif

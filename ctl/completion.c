@@ -10,7 +10,7 @@
 #include "cell/base/setting.h"
 #include "cell/view/output.h"
 #include "ctl/cell.h"
-#include "ctl/session_list.h"
+#include "ctl/cell_status.h"
 
 enum { PATIENCE_S = 3 }; /* for what the cell is asked */
 

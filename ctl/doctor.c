@@ -1,5 +1,5 @@
 /* doctor: looks for what commonly goes wrong, and says what to do. */
-#include "ctl/doctor.h"
+#include "ctl/cell_status.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -27,7 +27,6 @@
 #include "cell/view/output.h"
 #include "config.h"
 #include "ctl/cell.h"
-#include "ctl/mount_text.h"
 
 enum {
 	NODES_MOST = 1000, /* of a directory: a whole cell may have a million */

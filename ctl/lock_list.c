@@ -1,5 +1,5 @@
 /* locks: shows every lock that is held, awaited or delayed. A mount is asked, or the master. */
-#include "ctl/lock_list.h"
+#include "ctl/cell_status.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -8,11 +8,13 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/xattr.h>
+#include <time.h>
 #include "cell/sys/log.h"
+#include "cell/sys/process.h"
 #include "cell/view/cell_lists.h"
 #include "cell/view/output.h"
 #include "ctl/cell.h"
-#include "ctl/cell_admin.h"
+#include "ctl/mounted_path.h"
 
 /* ---- from a mount: the text of .cell/locks ---- */
 
@@ -30,7 +32,7 @@ last_word(char *text)
 
 /* "SESSION PRINCIPAL HOST PID MODE SECONDS", and "slot N" of a counting lock */
 static void
-party_line(json_t *lock, const char *list, char *line)
+put_party(json_t *lock, const char *list, char *line)
 {
 	struct party p = {.slot = -1};
 	char *rest = line, *slot = strstr(line, " slot ");
@@ -66,9 +68,9 @@ text_line(json_t *locks, char *line)
 			*number++ = '\0';
 		lock_json_state(lock, value, number ? atoll(number) : 0);
 	} else if (!strcmp(line, "holder")) {
-		party_line(lock, "holders", value);
+		put_party(lock, "holders", value);
 	} else if (!strcmp(line, "waiter")) {
-		party_line(lock, "waiters", value);
+		put_party(lock, "waiters", value);
 	}
 }
 
@@ -181,6 +183,87 @@ lock_list_print(const json_t *locks)
 	printf("%-32s %-9s %-9s %8s %-12s %-16s %s\n", "path", "", "mode", "seconds", "session",
 	       "principal", "process");
 	json_array_foreach(locks, i, lock) print_lock(lock);
+}
+
+/* ---- a line for a person who waits ---- */
+
+/* A line of user.ls.lock_holders or user.ls.lock_waiters. */
+struct party_line {
+	char principal[LIMIT_PRINCIPAL + 1], host[LIMIT_HOST + 1];
+	char pid[16]; /* or "-" */
+	long long seconds;
+};
+
+static bool
+party_line_read(const char *text, struct party_line *p)
+{
+	return sscanf(text, "%*u %64s %255s %15s %*s %lld", p->principal, p->host, p->pid,
+	              &p->seconds) == 4;
+}
+
+/* The number of waiters in front of process `waiter` of this host; all others if it is not among
+ * those that are shown. */
+static int
+count_ahead(char *waiters, pid_t waiter)
+{
+	char host[LIMIT_HOST + 1];
+	struct party_line p;
+	int n = 0;
+
+	process_host(host);
+	for (char *text; (text = strsep(&waiters, "\n"));) {
+		if (!party_line_read(text, &p))
+			continue;
+		if (!strcmp(p.host, host) && atol(p.pid) == (long)waiter)
+			break;
+		n++;
+	}
+	return n;
+}
+
+static void
+print_holders(const char *path, const char *holders, int ahead)
+{
+	char since[32] = "", others[64] = "";
+	struct party_line first;
+	struct tm at;
+	time_t then;
+	int n = 1;
+
+	if (!party_line_read(holders, &first))
+		return;
+	then = time(NULL) - (time_t)first.seconds;
+	if (localtime_r(&then, &at))
+		strftime(since, sizeof since, "%F %T", &at);
+	while ((holders = strchr(holders, '\n'))) {
+		holders++;
+		n++;
+	}
+	if (n > 1)
+		snprintf(others, sizeof others, " and by %d others", n - 1);
+	log_warn("%s: waiting: the lock is held by %s on %s (process %s) since %s (%lld s)%s; "
+	         "waiters ahead: %d",
+	         path, first.principal, first.host, first.pid, since, first.seconds, others, ahead);
+}
+
+void
+lock_wait_print(const char *path, pid_t waiter)
+{
+	static char state[XATTR_SIZE_MAX + 1], holders[XATTR_SIZE_MAX + 1];
+	static char waiters[XATTR_SIZE_MAX + 1];
+	long seconds;
+	int ahead;
+
+	mounted_path_attribute(path, "user.ls.lock", state, sizeof state);
+	mounted_path_attribute(path, "user.ls.lock_holders", holders, sizeof holders);
+	mounted_path_attribute(path, "user.ls.lock_waiters", waiters, sizeof waiters);
+	ahead = count_ahead(waiters, waiter);
+	if (sscanf(state, "delayed %ld", &seconds) == 1)
+		log_warn("%s: waiting: the session of the last holder has expired, and the "
+		         "lock-delay ends in %ld s; waiters ahead: %d",
+		         path, seconds, ahead);
+	else
+		print_holders(path, holders, ahead);
 }
 
 /* ---- the command ---- */

@@ -1,4 +1,4 @@
-#include "ctl/mount_text.h"
+#include "ctl/cell_status.h"
 
 #include <errno.h>
 #include <fcntl.h>

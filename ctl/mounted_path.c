@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 #include "cell/base/memory.h"
 #include "cell/sys/file.h"
@@ -54,6 +55,15 @@ mounted_path_mount(const char *path, const char *canonical, struct mountinfo *in
 		return true;
 	log_error("%s: not in a mounted cell", path);
 	return false;
+}
+
+int
+mounted_path_attribute(const char *path, const char *name, char *value, size_t room)
+{
+	const ssize_t n = getxattr(path, name, value, room - 1);
+
+	value[n < 0 ? 0 : n] = '\0';
+	return n < 0 ? errno : 0;
 }
 
 int

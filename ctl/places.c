@@ -13,7 +13,7 @@
 #include "cell/sys/log.h"
 #include "cell/sys/mountinfo.h"
 #include "config.h"
-#include "ctl/mount_text.h"
+#include "ctl/cell_status.h"
 
 static bool
 fits(int n)

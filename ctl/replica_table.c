@@ -1,4 +1,4 @@
-#include "ctl/replica_table.h"
+#include "ctl/cell_status.h"
 
 #include <stdio.h>
 #include <string.h>

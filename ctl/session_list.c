@@ -1,5 +1,5 @@
 /* session: lists the sessions of a cell, or ends one. */
-#include "ctl/session_list.h"
+#include "ctl/cell_status.h"
 
 #include <stdio.h>
 #include "cell/config/key_file.h"

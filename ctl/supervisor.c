@@ -15,9 +15,8 @@
 #include "cell/sys/log.h"
 #include "ctl/command_group.h"
 #include "ctl/ctl.h"
-#include "ctl/health_check.h"
 #include "ctl/holder.h"
-#include "ctl/wait_note.h"
+#include "ctl/cell_status.h"
 
 enum {
 	EXIT_BY_SIGNAL = 128,
@@ -71,7 +70,7 @@ tell(struct supervisor *s)
 		return;
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() == parent)
-		wait_note_print(s->l->path, s->holder);
+		lock_wait_print(s->l->path, s->holder);
 	_exit(0);
 }
 

@@ -18,7 +18,7 @@
 #include "cell/view/output.h"
 #include "ctl/cell.h"
 #include "ctl/cell_admin.h"
-#include "ctl/replica_table.h"
+#include "ctl/cell_status.h"
 
 enum { PATIENCE_S = 10, ASK_EVERY_MS = 50 };
 

@@ -6,8 +6,6 @@
 #include "cell/view/output.h"
 #include "ctl/cell.h"
 #include "ctl/cell_status.h"
-#include "ctl/lock_list.h"
-#include "ctl/session_list.h"
 
 /* NULL where there is no list: of a cell in one process, without a key, or after an error
  * message. */

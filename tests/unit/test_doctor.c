@@ -5,7 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "cell/view/health.h"
-#include "ctl/doctor.h"
+#include "ctl/cell_status.h"
 #include "tests/unit/unit.h"
 
 static const struct cell_file members = {

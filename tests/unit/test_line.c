@@ -6,9 +6,7 @@
 #include "cell/view/findings.h"
 #include "cell/view/health.h"
 #include "cell/view/output.h"
-#include "ctl/lock_list.h"
-#include "ctl/replica_table.h"
-#include "ctl/session_list.h"
+#include "ctl/cell_status.h"
 
 static void
 expect(const char *text, const char *shown)

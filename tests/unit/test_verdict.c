@@ -3,7 +3,7 @@
 #include <string.h>
 #include "cell/view/findings.h"
 #include "cell/view/health.h"
-#include "ctl/mount_text.h"
+#include "ctl/cell_status.h"
 #include "tests/unit/unit.h"
 
 /* A cell of `n` replicas; 1 is the master. */
