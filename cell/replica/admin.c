@@ -23,7 +23,7 @@
 #include "cell/tree/signing.h"
 #include "cell/wire/codec.h"
 
-enum { OPERATORS_MAX = 256, NAMING_MOST = 1000 };
+enum { OPERATORS_MAX = 256, OPERATORS_OF_ONE = 64, NAMING_MOST = 1000 };
 
 /* ---- answers ---- */
 
@@ -363,15 +363,10 @@ decide(struct replica *r, struct admin_request *o)
 	struct tree_principal principal;
 	const bool known = master_principal(r->master, o->conn, &principal);
 
-	if (known)
-		snprintf(o->principal, sizeof o->principal, "%.*s", (int)principal.name.len,
-		         (const char *)principal.name.data);
 	if (decide_recovery(r, o))
 		return;
 	if (!known) {
-		R_TRACE(
-		    r,
-		    "operator is not answered: its connection is closed, or its principal removed");
+		R_TRACE(r, "operator is not answered: it has gone, or its principal has");
 		forget(r, o);
 		return;
 	}
@@ -433,16 +428,24 @@ r_admin_init(struct replica *r, struct bytes admin_key)
 	TAILQ_INIT(&r->admin.requests);
 }
 
+/* Everybody may end sessions of their own, and leaves room for administrators in doing so. */
 static void
 take(struct replica *r, uint64_t conn, const struct msg_operate *m)
 {
+	struct tree_principal principal = {0};
 	struct admin_request *o;
+	size_t others = 0;
 
-	if (r->admin.n == OPERATORS_MAX) {
+	(void)master_principal(r->master, conn, &principal);
+	TAILQ_FOREACH(o, &r->admin.requests, entry)
+		others += bytes_equal(bytes_of(o->principal), principal.name);
+	if (r->admin.n == OPERATORS_MAX || others >= OPERATORS_OF_ONE) {
 		answer(r, conn, RC_BUSY, 0, "too many operators");
 		return;
 	}
 	o = memory_zero(1, sizeof *o);
+	snprintf(o->principal, sizeof o->principal, "%.*s", (int)principal.name.len,
+	         (const char *)principal.name.data);
 	o->conn = conn;
 	o->asked = *m;
 	o->asked.address = bytes_copy(m->address);
@@ -473,23 +476,20 @@ r_admin_frame(struct replica *r, uint64_t conn, struct bytes frame)
 
 /* ---- outcomes ---- */
 
-static bool
-all_ended(const struct replica *r, const struct admin_request *o)
-{
-	struct tree_session first;
-
-	return !tree_session_of_after(r->tree, o->asked.name, 0, &first) || first.id > o->asked.id;
-}
-
 static void
 session_ended(struct replica *r, uint64_t id)
 {
 	struct admin_request *o, *next;
+	struct tree_session first;
 
 	TAILQ_FOREACH_SAFE(o, &r->admin.requests, entry, next) {
-		if (!o->under_way || o->asked.what != OPERATION_DESTROY_SESSION)
+		const struct msg_operate *m = &o->asked;
+
+		if (!o->under_way || m->what != OPERATION_DESTROY_SESSION)
 			continue;
-		if (o->asked.name.len > 0 ? all_ended(r, o) : o->asked.id == id)
+		if (m->name.len == 0
+		        ? m->id == id
+		        : !tree_session_of_after(r->tree, m->name, 0, &first) || first.id > m->id)
 			conclude(r, o, RC_OK, id, "");
 	}
 }

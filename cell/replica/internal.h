@@ -30,8 +30,7 @@ struct admin_request {
 	uint64_t conn;
 	struct msg_operate asked; /* address, key and name are owned */
 	mono_t since;
-	char principal[LIMIT_PRINCIPAL + 1]; /* when it was decided the first time; empty: by a
-	                                      * member's key */
+	char principal[LIMIT_PRINCIPAL + 1]; /* when it was received; empty: by a member's key */
 	bool under_way;                      /* decided; its outcome is not known yet */
 	bool proposed;                       /* to the log, once at least */
 };

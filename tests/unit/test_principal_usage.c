@@ -47,6 +47,30 @@ TEST(test_sessions)
 	world_free(w);
 }
 
+/* Requests of one principal to end a session of its own, which takes as long as the leave of its
+ * client lasts, leave room for an administrator's. */
+TEST(test_operators)
+{
+	enum { REQUESTS = 256 };
+	struct bare_world *w = world_new(1);
+	struct bare_client c, operator= {.world = w};
+	struct message m = {.code = MSG_operate};
+	const struct message *refused = NULL;
+
+	world_add_principal(w, "ann");
+	c = open_as(w, "ann", 1);
+	bare_file(&c, "cached");
+	operator.conn = world_connect(w, "ann");
+	m.operate = (struct msg_operate){.what = OPERATION_DESTROY_SESSION, .id = c.session};
+	for (int i = 0; i < REQUESTS; i++)
+		bare_send(&operator, & m);
+	refused = bare_take(&operator, MSG_operated);
+	assert_non_null(refused);
+	assert_int_equal(refused->operated.rc, RC_BUSY);
+	world_add_principal(w, "bob");
+	world_free(w);
+}
+
 static enum rc
 wait_for(struct bare_client *c, uint64_t node, uint64_t owner)
 {
