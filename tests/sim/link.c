@@ -271,6 +271,8 @@ happens(struct sim *s, enum fault f)
 	return true;
 }
 
+/* The parts of a state keep their order, as on a connection: a part that comes before another one
+ * costs the fetch a patience. */
 static void
 send_datagram(struct sim *s, struct link *l, int from, int64_t sent, struct bytes frame)
 {
@@ -286,6 +288,9 @@ send_datagram(struct sim *s, struct link *l, int from, int64_t sent, struct byte
 		int64_t at = sent + sim_between(s, 50000, s->swarm.latency_us * 1000) +
 		             (late ? sim_between(s, 0, SECOND) : 0);
 
+		if (wire_frame_code(frame) == MSG_state_part)
+			l->ends[!from].last = at =
+			    at > l->ends[!from].last ? at : l->ends[!from].last;
 		push_sent(s, l, !from, sent, at, NEWS_FRAME, bytes_copy(frame));
 	}
 }

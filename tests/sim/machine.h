@@ -173,6 +173,8 @@ void machine_drop_owner(struct machine *m, uint64_t node, uint64_t owner);
 void machine_add_hold(struct sim *s, struct machine *m, struct hold hold);
 /* True if the client is told that an operator has taken a lock from it. */
 bool unlocks_told(struct sim *s, struct machine *m, const struct client_grant *g);
+/* Fails the run if a mount has a lock that an operator has released. */
+void unlocks_check_end(struct sim *s);
 /* Was its session ended by an operator? It may not know that yet. */
 bool machine_is_destroyed(const struct machine *m);
 /* Nobody else believes in what excludes that. */

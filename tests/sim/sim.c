@@ -258,6 +258,7 @@ finish(struct sim *s)
 	history_finish(s);
 	judgement_check(s);
 	watches_check_end(s);
+	unlocks_check_end(s);
 	event_readers_check_end(s);
 	model_check_tree(s, replica_tree(n->replica));
 	check_empty(s);

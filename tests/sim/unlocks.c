@@ -1,5 +1,6 @@
 /* Locks that operators release, while their holders live on. */
 #include "cell/base/memory.h"
+#include "tests/sim/mount_locks.h"
 #include "tests/sim/sim.h"
 
 static void
@@ -68,4 +69,31 @@ unlocks_told(struct sim *s, struct machine *m, const struct client_grant *g)
 	else
 		work_granted(s, m, g); /* it may wait, and not know that it had the lock */
 	return true;
+}
+
+struct lock_check {
+	struct sim *sim;
+	const struct machine *machine;
+};
+
+static void
+check_lock(void *user, uint64_t node, uint64_t acquisition)
+{
+	const struct lock_check *c = user;
+
+	if (unlocks_has(c->sim, node, c->machine->session, acquisition))
+		sim_fail(c->sim, "at the end client %d has a lock that an operator has released",
+		         c->machine->id + 1);
+}
+
+/* Every mount has been told, or has asked. */
+void
+unlocks_check_end(struct sim *s)
+{
+	for (int i = 0; i < s->machines_n; i++) {
+		struct lock_check c = {s, &s->machines[i]};
+
+		if (c.machine->up && c.machine->mount != NULL)
+			mount_locks_each(c.machine->mount, check_lock, &c);
+	}
 }
