@@ -16,11 +16,12 @@ enum {
 	LIMIT_GROUP_DEPTH = 4, /* and how deep they are nested */
 	LIMIT_LIMITS = 64,     /* rows of a status that tell how near limits are */
 	CELL_ID = 16, /* bytes of the random number that identifies a cell, fixed at its creation */
-	LIMIT_PRINCIPAL = 64, /* bytes of a principal's name */
-	LIMIT_VERSION = 64,   /* bytes of a program's version */
-	LIMIT_HOST = 255,     /* bytes of the host name in a CreateSession */
-	LIMIT_CHECK = 16,     /* bytes of a handle's check digits */
-	LIMIT_NONCE = 16,     /* bytes of the random number that identifies a CreateSession */
+	PUBLIC_KEY_BYTES = 32, /* bytes of the public key of a member or principal */
+	LIMIT_PRINCIPAL = 64,  /* bytes of a principal's name */
+	LIMIT_VERSION = 64,    /* bytes of a program's version */
+	LIMIT_HOST = 255,      /* bytes of the host name in a CreateSession */
+	LIMIT_CHECK = 16,      /* bytes of a handle's check digits */
+	LIMIT_NONCE = 16,      /* bytes of the random number that identifies a CreateSession */
 	LIMIT_SEQUENCER = 1024 + 256,
 
 	LIMIT_LISTING = 96 * 1024,    /* children of a directory */

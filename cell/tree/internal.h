@@ -15,22 +15,17 @@
 #include <bsd/sys/queue.h>
 #include <bsd/sys/tree.h>
 #include <stdint.h>
-#include "cell/base/setting.h"
-#include "cell/tree/rows.h"
 #include "cell/base/memory.h"
 #include "cell/base/must.h"
+#include "cell/base/setting.h"
 #include "cell/tree/apply.h"
-#include "cell/tree/session_table.h"
 #include "cell/tree/lock_table.h"
 #include "cell/tree/node.h"
+#include "cell/tree/rows.h"
+#include "cell/tree/session_table.h"
 #include "cell/tree/signing.h"
 #include "cell/tree/tree.h"
 #include "cell/wire/codec.h"
-
-struct tree;
-struct cached_reply;
-struct node;
-struct session;
 
 /* ---- epoch.c ----
  *
@@ -70,7 +65,7 @@ void member_row_add(struct tree *t, const struct member *m, uint64_t since);
 bool member_table_sound(const struct member *m);
 /* Takes a new cell's first list; RC_INVAL when it cannot be one. */
 enum rc member_table_begin(struct execution *x, struct wire_list list);
-/* There is no list, until an epoch brings a new first one. */
+/* Empties the list, until an epoch brings a new first one. */
 void member_table_clear(struct tree *t);
 /* Frees the table. */
 void member_table_free(struct tree *t);
@@ -333,17 +328,17 @@ size_t name_path_length(const struct node *n);
 uint8_t acl_rights(const struct tree *t, const struct node *n, const struct subject *who);
 /* True if the ACL file of this name gives its right to the subject. */
 bool acl_gives(const struct tree *t, struct bytes name, const struct subject *who);
-/* The contents of the file change, or it goes. */
+/* Frees the lines of the file as they were parsed: its contents change, or it is deleted. */
 void acl_forget_lines(struct node *n);
 /* True if /acl/admin names the subject. */
 bool acl_is_operator(const struct tree *t, const struct subject *who);
-/* True if the node is /acl/admin, which has to stay where it is; */
+/* True if the node is /acl/admin. */
 bool acl_is_admin_file(const struct node *n);
-/* true if it is a file in /acl, from which rights depend; */
+/* True if the node is a file in /acl, on which rights depend. */
 bool acl_is_file(const struct node *n);
-/* true if it may be neither deleted nor renamed; */
+/* True if the node may be neither deleted nor renamed. */
 bool acl_is_needed(const struct tree *t, const struct node *n);
-/* and true if the node may have these contents: an administrator is left. */
+/* True if the node may have these contents: those of /acl/admin must leave an administrator. */
 bool acl_allows_contents(const struct tree *t, const struct node *n, struct bytes contents);
 
 /* ---- node_commands.c: contents ---- */

@@ -2,8 +2,6 @@
 #include <string.h>
 #include "cell/tree/internal.h"
 
-enum { KEY_BYTES = 32 };
-
 /* A list as it is received: views into the command. */
 struct members {
 	struct member member[LIMIT_MEMBERS];
@@ -72,7 +70,8 @@ bool
 member_table_sound(const struct member *m)
 {
 	return m->id > 0 && m->role >= MEMBER_VOTER && m->role <= MEMBER_REMOVED &&
-	       m->address.len <= LIMIT_ADDRESS && (m->key.len == 0 || m->key.len == KEY_BYTES);
+	       m->address.len <= LIMIT_ADDRESS &&
+	       (m->key.len == 0 || m->key.len == PUBLIC_KEY_BYTES);
 }
 
 /* A cell in one process has neither addresses nor keys. */
@@ -135,6 +134,7 @@ key_taken(const struct tree *t, const struct member *m)
 	return false;
 }
 
+/* An id is never used again, the key of a member never changes, and a removed member stays so. */
 static bool
 may_follow(const struct tree *t, const struct member *m)
 {
@@ -149,7 +149,7 @@ may_follow(const struct tree *t, const struct member *m)
 	       (old->member.role != MEMBER_REMOVED || m->role == MEMBER_REMOVED);
 }
 
-/* How many members get a vote or lose it. */
+/* The number of members that get a vote or lose it. */
 static size_t
 voters_changed(const struct tree *t, const struct members *list)
 {
@@ -170,6 +170,7 @@ voters_changed(const struct tree *t, const struct members *list)
 	return changed;
 }
 
+/* The first list replaces none, so any number of its members may be voters. */
 static bool
 may_replace(const struct tree *t, const struct members *list)
 {

@@ -5,8 +5,6 @@
 
 #define ADMIN "admin"
 
-enum { KEY_BYTES = 32 };
-
 static int
 compare_name(const struct principal *a, const struct principal *b)
 {
@@ -51,7 +49,7 @@ principal_of_key(const struct tree *t, struct bytes key)
 bool
 principal_sound(struct bytes name, struct bytes key)
 {
-	return principal_name_valid(name) && (key.len == 0 || key.len == KEY_BYTES);
+	return principal_name_valid(name) && (key.len == 0 || key.len == PUBLIC_KEY_BYTES);
 }
 
 void
