@@ -15,7 +15,6 @@ enum {
 	 * entries meanwhile. */
 	CAUGHT_UP_LOG = 64,
 	CAUGHT_UP_STATE = 4096,
-	KEY_BYTES = 32,
 };
 
 /* ---- the members ---- */
@@ -36,7 +35,7 @@ is_alive(const struct member_view *m, const struct member_view_item *of)
 	return answered_within(m, of, (span_t){SILENT_LEASES * m->lease.ns});
 }
 
-/* The same; true also for a member that has not answered yet, while the mastership is young. */
+/* True also for a member that has not answered yet, while the mastership is young. */
 static bool
 may_be_alive(const struct member_view *m, const struct member_view_item *of)
 {
@@ -46,6 +45,7 @@ may_be_alive(const struct member_view *m, const struct member_view_item *of)
 	                           mono_before(m->now, mono_add(m->began, patience)));
 }
 
+/* True if the member has answered since the change was requested. */
 static bool
 is_alive_for_certain(const struct member_view *m, const struct member_view_item *of)
 {
@@ -53,7 +53,7 @@ is_alive_for_certain(const struct member_view *m, const struct member_view_item 
 }
 
 static bool
-is_live(const struct member_view_item *of)
+is_active(const struct member_view_item *of)
 {
 	return of->member.role != MEMBER_REMOVED;
 }
@@ -165,7 +165,7 @@ has_keys(const struct member_view *m, const struct member_view_item *of)
 }
 
 /* True if a majority of the voters has the signing keys in force, which are nowhere but on their
- * disks. Otherwise the verdict has the reason once they had time to get it. */
+ * disks. Otherwise the verdict has the reason once the voters had time to get the keys. */
 static bool
 majority_has_keys(const struct member_view *m, struct member_verdict *v)
 {
@@ -190,7 +190,7 @@ is_taken(const struct member_view *m, struct bytes address, struct bytes key,
 	for (int i = 0; i < m->n; i++) {
 		const struct member *is = &m->list[i].member;
 		bool same_key = bytes_equal(is->key, key);
-		bool same_address = bytes_equal(is->address, address) && is_live(&m->list[i]);
+		bool same_address = bytes_equal(is->address, address) && is_active(&m->list[i]);
 
 		if (!same_key && !same_address)
 			continue;
@@ -198,7 +198,7 @@ is_taken(const struct member_view *m, struct bytes address, struct bytes key,
 		if (same_key && same_address)
 			return true;
 		v->rc = RC_EXIST;
-		if (!is_live(&m->list[i]))
+		if (!is_active(&m->list[i]))
 			say(v->why, "this key was that of replica %u, which was removed", is->id);
 		else
 			say(v->why, "replica %u has this %s", is->id,
@@ -223,7 +223,7 @@ append(struct member_view *m, struct bytes address, struct bytes key, struct mem
 	/* Drops, when the list is full, the removed member with the lowest id; the highest id of
 	 * the list is never dropped. */
 	if (m->n >= LIMIT_MEMBERS) {
-		while (is_live(&m->list[i]))
+		while (is_active(&m->list[i]))
 			i++;
 		must(i < m->n - 1);
 		memmove(&m->list[i], &m->list[i + 1], (size_t)(m->n - 1 - i) * sizeof m->list[0]);
@@ -247,9 +247,9 @@ member_rules_add(struct member_view *m, struct bytes address, struct bytes key)
 	struct member_verdict v = {.rc = RC_OK};
 	const struct member_view_item *self = find(m, m->self);
 
-	if (address.len == 0 || key.len != KEY_BYTES) {
+	if (address.len == 0 || key.len != PUBLIC_KEY_BYTES) {
 		v.rc = RC_INVAL;
-		say(v.why, "a replica needs an address and a key of %d bytes", KEY_BYTES);
+		say(v.why, "a replica needs an address and a key of %d bytes", PUBLIC_KEY_BYTES);
 	} else if (self == NULL || self->member.address.len == 0) {
 		v.rc = RC_NOTSUP;
 		say(v.why, "a cell in one process has one replica");
@@ -275,7 +275,7 @@ member_rules_remove(struct member_view *m, uint64_t id)
 
 	if (of == NULL)
 		return unknown(id);
-	if (!is_live(of))
+	if (!is_active(of))
 		return v;
 	role = of->member.role;
 	if (role == MEMBER_VOTER && count(m, MEMBER_VOTER) == 1) {
@@ -355,7 +355,7 @@ member_rules_transfer(const struct member_view *m, uint64_t id)
 
 	if (id == 0)
 		return transfer_to_best(m);
-	if (of == NULL || !is_live(of))
+	if (of == NULL || !is_active(of))
 		return unknown(id);
 	if (of->member.role != MEMBER_VOTER)
 		say(v.why, "replica %u has no vote yet", of->member.id);
@@ -409,7 +409,7 @@ member_rules_minor(const struct member_view *m)
 	uint32_t lowest = UINT32_MAX;
 
 	for (int i = 0; i < m->n; i++)
-		if (is_live(&m->list[i]) && m->list[i].progress.minor < lowest)
+		if (is_active(&m->list[i]) && m->list[i].progress.minor < lowest)
 			lowest = m->list[i].progress.minor;
 	return lowest;
 }
