@@ -33,8 +33,8 @@ struct answer_limit {
 struct answer {
 	bool heard;                     /* the replica has answered */
 	bool datagrams;                 /* also over UDP */
-	int64_t ahead_ms;               /* its time of day, compared with ours */
-	char why[160];                  /* else the human-readable reason */
+	int64_t ahead_ms;               /* of its time of day before ours */
+	char why[160];                  /* the reason for no answer, for people */
 	struct msg_status_reply status; /* without its lists and its version, which are: */
 	char version[LIMIT_VERSION + 1];
 	struct answer_progress progress[LIMIT_REPLICAS];
@@ -45,7 +45,7 @@ struct answer {
 	int limits_n;
 };
 
-/* Copies what the replica tells. */
+/* Copies the reply of a replica, with its lists and its version. */
 void answer_take(struct answer *answer, const struct msg_status_reply *reply);
 
 /* The index of the replica that calls itself the master, of several the one of the newest epoch;

@@ -93,7 +93,7 @@ take_members(struct asking *a, int i, const struct message *m)
 	return false;
 }
 
-/* The cell file, with the addresses at which its replicas are tried for this time. */
+/* The cell file, with the addresses at which attempt `time`, from 0 on, tries its replicas. */
 static struct cell_file
 at_addresses(const struct cell_file *cell_file, const struct srv_addresses *srv, unsigned time)
 {
@@ -127,26 +127,18 @@ ask_members_of(const struct cell_file *cell_file, const struct noise_pair *key,
 	return true;
 }
 
-static bool
-look_up(const struct cell_file *cell_file, struct srv_addresses *srv)
-{
-	char why[LIMIT_WHY];
-
-	if (cell_file->srv[0] == '\0' || srv_lookup(cell_file->srv, srv, why, sizeof why))
-		return true;
-	log_error("%s", why);
-	return false;
-}
-
 bool
 ask_members(struct cell_file *cell_file, const struct noise_pair *key)
 {
 	struct srv_addresses srv = {.n = 0};
 	struct found_members found = {0};
+	char why[LIMIT_WHY];
 	int time = 0;
 
-	if (!look_up(cell_file, &srv))
+	if (cell_file->srv[0] != '\0' && !srv_lookup(cell_file->srv, &srv, why, sizeof why)) {
+		log_error("%s", why);
 		return false;
+	}
 	do {
 		const struct cell_file at = at_addresses(cell_file, &srv, (unsigned)time);
 
@@ -172,6 +164,7 @@ struct settings_question {
 	uint64_t applied;
 };
 
+/* The newest state counts: a replica that is behind may be the first to answer. */
 static bool
 take_settings(struct asking *a, int i, const struct message *m)
 {
@@ -234,16 +227,16 @@ take_master(struct asking *a, int i, const struct message *m)
 	return true;
 }
 
-/* The state of a question to the master. */
+/* The search for the master that answers a question. */
 struct search {
 	bool on_host;
 	int master;   /* index of the replica that calls itself the master; negative if none does */
-	mono_t heard; /* when a replica last answered */
-	bool refused; /* the replicas refuse us for good */
+	mono_t heard; /* when a replica last answered; at first the beginning */
+	bool refused; /* a replica refuses us for good, and none has answered */
 	char why[256]; /* the reason why the question is not answered yet */
 };
 
-/* False after a line. */
+/* False after an error message when no replica could be asked. */
 static bool
 find_master(struct search *s, const struct cell_file *cell_file, const struct noise_pair *key)
 {
@@ -280,32 +273,35 @@ is_time_over(const struct search *s, mono_t deadline)
 }
 
 static bool
-search(struct search *s, const struct cell_file *cell_file, const struct noise_pair *key,
-       const struct message *question, enum message_code code, struct master_question *q)
+find_and_ask(const struct cell_file *cell_file, const struct noise_pair *key,
+             const struct message *question, enum message_code code,
+             void (*take)(void *user, const struct message *reply), void *user, bool on_host)
 {
-	const mono_t deadline = mono_add(s->heard, span_s(ASK_MASTER_S));
+	struct search s = {.on_host = on_host, .heard = clock_now()};
+	struct master_question q = {.take = take, .user = user};
+	const mono_t deadline = mono_add(s.heard, span_s(ASK_MASTER_S));
 
 	do {
 		struct asking a = {
 		    .cell_file = cell_file,
 		    .question = question,
 		    .code = code,
-		    .on_host = s->on_host,
+		    .on_host = on_host,
 		    .patience_ms = MASTER_PATIENCE_MS,
 		    .take = take_reply,
-		    .user = q,
+		    .user = &q,
 		};
 
-		if (!find_master(s, cell_file, key) ||
-		    (s->master >= 0 && !asking_run(&a, key, s->master)))
+		if (!find_master(&s, cell_file, key) ||
+		    (s.master >= 0 && !asking_run(&a, key, s.master)))
 			return false;
-		if (q->answered)
+		if (q.answered)
 			return true;
-		if (s->master >= 0)
-			asking_failure(&a, s->master, s->why);
+		if (s.master >= 0)
+			asking_failure(&a, s.master, s.why);
 		nanosleep(&(struct timespec){.tv_nsec = AGAIN_MS * 1000000L}, NULL);
-	} while (!is_time_over(s, deadline));
-	log_error("the cell does not answer: %s", s->why);
+	} while (!is_time_over(&s, deadline));
+	log_error("the cell does not answer: %s", s.why);
 	return false;
 }
 
@@ -314,10 +310,7 @@ ask_master(const struct cell_file *cell_file, const struct noise_pair *key,
            const struct message *question, enum message_code code,
            void (*take)(void *user, const struct message *reply), void *user)
 {
-	struct search s = {.heard = clock_now()};
-
-	return search(&s, cell_file, key, question, code,
-	              &(struct master_question){.take = take, .user = user});
+	return find_and_ask(cell_file, key, question, code, take, user, false);
 }
 
 bool
@@ -325,10 +318,7 @@ ask_master_on_host(const struct cell_file *cell_file, const struct noise_pair *k
                    const struct message *question, enum message_code code,
                    void (*take)(void *user, const struct message *reply), void *user)
 {
-	struct search s = {.on_host = true, .heard = clock_now()};
-
-	return search(&s, cell_file, key, question, code,
-	              &(struct master_question){.take = take, .user = user});
+	return find_and_ask(cell_file, key, question, code, take, user, true);
 }
 
 bool

@@ -20,9 +20,9 @@ json_t *cell_sessions(const struct asker *to);
  * NULL: there is no answer. */
 json_t *cell_locks(const struct asker *to);
 
-/* ---- the objects of the latter, also for others who know of locks ---- */
+/* ---- the objects of the array of locks, also for callers that know locks otherwise ---- */
 
-/* Somebody who holds a lock, or waits for it. */
+/* A holder of a lock, or a waiter. */
 struct party {
 	uint64_t session;
 	struct bytes principal, host;

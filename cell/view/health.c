@@ -46,7 +46,7 @@ add_rows(json_t *limits, const struct answer *a, enum limit_owner owner, const c
 	}
 }
 
-/* Only the master tells them. */
+/* Adds the limits of principals, which only the master tells. */
 static void
 add_principals(json_t *limits, const struct answer *a)
 {
@@ -63,17 +63,17 @@ add_principals(json_t *limits, const struct answer *a)
 	}
 }
 
+/* The index of the replica that tells the limits of the cell; negative when none has answered. */
 static int
-newest(const struct cell_file *cell_file, const struct answer *answers)
+best_informed(const struct cell_file *cell_file, const struct answer *answers)
 {
 	int best = answers_master(answers, cell_file->replicas_n);
 
-	for (int i = 0; best < 0 && i < cell_file->replicas_n; i++)
-		if (answers[i].heard)
-			best = i;
+	if (best >= 0)
+		return best;
 	for (int i = 0; i < cell_file->replicas_n; i++)
-		if (answers[i].heard && answers[i].status.applied > answers[best].status.applied &&
-		    answers[best].status.role != REPLICA_MASTER)
+		if (answers[i].heard &&
+		    (best < 0 || answers[i].status.applied > answers[best].status.applied))
 			best = i;
 	return best;
 }
@@ -81,7 +81,7 @@ newest(const struct cell_file *cell_file, const struct answer *answers)
 json_t *
 limits_of_replicas(const struct cell_file *cell_file, const struct answer answers[LIMIT_REPLICAS])
 {
-	const int best = newest(cell_file, answers);
+	const int best = best_informed(cell_file, answers);
 	json_t *limits = json_array();
 	char of[32];
 
@@ -110,7 +110,7 @@ limits_of_mount(const json_t *status)
 	return limits;
 }
 
-/* The lock with the longest list of that name. */
+/* Adds, as a limit of this name, the longest list ("waiters" or "holders") of any lock. */
 static void
 add_longest(json_t *limits, const json_t *locks, const char *list, const char *name, uint64_t most)
 {
@@ -143,8 +143,8 @@ limit_percent(const json_t *limit)
 	return most == 0 ? 100 : 100.0 * (double)json_number_of(limit, "used") / (double)most;
 }
 
-/* Large disks are fuller than that, and not short of space. A cell with as many replicas as there
- * may be is a good cell. */
+/* A large disk still has much space when a tenth of it is left. A cell with as many replicas as
+ * there may be is a good cell. */
 static bool
 limit_is_near(const json_t *limit)
 {
@@ -280,7 +280,8 @@ add_replica(json_t *findings, const struct cell_file_replica *r, const struct an
 		                   a->ahead_ms > 0 ? "ahead" : "behind");
 }
 
-/* The span for which `from` has had no connection to `to`, in milliseconds. */
+/* The span for which `from` has had no connection to `to`, in milliseconds; -1: it has one, or is
+ * not known to have none. */
 static int64_t
 down_ms(const struct answer *from, uint8_t to)
 {
@@ -290,7 +291,7 @@ down_ms(const struct answer *from, uint8_t to)
 	return -1;
 }
 
-/* Pairs of replicas that answer us and do not reach each other. */
+/* Adds each pair of replicas that answer us and do not reach each other. */
 static void
 add_links(json_t *findings, const struct cell_file *cell_file, const struct answer *answers)
 {
@@ -315,7 +316,7 @@ add_links(json_t *findings, const struct cell_file *cell_file, const struct answ
 	}
 }
 
-/* "1.0 of 1 and 2, 1.1 of 3". */
+/* Adds the replicas of each version when there are several: "1.0 of 1 and 2, 1.1 of 3". */
 static void
 add_versions(json_t *findings, const struct cell_file *cell_file, const struct answer *answers)
 {
@@ -402,17 +403,6 @@ findings_of(const struct cell_file *cell_file, const struct answer *answers, int
 
 /* ---- the replicas ---- */
 
-static uint64_t
-newest_chosen(const struct cell_file *cell_file, const struct answer *answers)
-{
-	uint64_t newest = 0;
-
-	for (int i = 0; i < cell_file->replicas_n; i++)
-		if (answers[i].heard && answers[i].status.chosen > newest)
-			newest = answers[i].status.chosen;
-	return newest;
-}
-
 /* The master may know the progress of a replica that does not answer us. */
 static void
 add_progress(json_t *one, uint8_t id, const struct answer *master)
@@ -446,7 +436,7 @@ links_json(const struct answer *a)
 
 static json_t *
 replica_json(const struct cell_file_replica *r, const struct answer *a, const struct answer *master,
-             uint64_t newest)
+             uint64_t chosen)
 {
 	const struct msg_status_reply *s = &a->status;
 	json_t *one = json_object();
@@ -471,7 +461,7 @@ replica_json(const struct cell_file_replica *r, const struct answer *a, const st
 	json_object_set_new(one, "last", json_number(s->last));
 	json_object_set_new(one, "chosen", json_number(s->chosen));
 	json_object_set_new(one, "applied", json_number(s->applied));
-	json_object_set_new(one, "lag", json_number(newest - s->applied));
+	json_object_set_new(one, "lag", json_number(chosen - s->applied));
 	json_object_set_new(one, "digest", json_string(digest));
 	json_object_set_new(one, "version", json_string(a->version));
 	json_object_set_new(one, "minor_version", json_integer(s->minor));
@@ -481,7 +471,7 @@ replica_json(const struct cell_file_replica *r, const struct answer *a, const st
 	return one;
 }
 
-/* Adds the master's data; without a master only the data in the cell file. */
+/* Adds the id of the master and its usage; without a master only that there is none. */
 static void
 add_master(json_t *all, const struct cell_file *cell_file, const struct answer *answers, int master)
 {
@@ -508,15 +498,18 @@ json_t *
 health_json(const struct cell_file *cell_file, const struct answer answers[LIMIT_REPLICAS])
 {
 	const int master = answers_master(answers, cell_file->replicas_n);
-	const uint64_t newest = newest_chosen(cell_file, answers);
 	json_t *all = json_object(), *replicas = json_array();
+	uint64_t chosen = 0;
 
+	for (int i = 0; i < cell_file->replicas_n; i++)
+		if (answers[i].heard && answers[i].status.chosen > chosen)
+			chosen = answers[i].status.chosen;
 	json_object_set_new(all, "cell", json_string(cell_file->name));
 	add_master(all, cell_file, answers, master);
 	for (int i = 0; i < cell_file->replicas_n; i++)
 		json_array_append_new(replicas,
 		                      replica_json(&cell_file->replicas[i], &answers[i],
-		                                   master < 0 ? NULL : &answers[master], newest));
+		                                   master < 0 ? NULL : &answers[master], chosen));
 	json_object_set_new(all, "replicas", replicas);
 	json_object_set_new(all, "limits", limits_of_replicas(cell_file, answers));
 	json_object_set_new(all, "problems", findings_of(cell_file, answers, master));

@@ -12,8 +12,9 @@ json_t *health_json(const struct cell_file *cell_file, const struct answer answe
 
 /* Appends a finding for each limit of the array that is near. */
 void health_add_limits(json_t *findings, const json_t *limits);
-/* ---- limits: an array of objects, each with the limit's name, whose it is, its unit, what is used
- * of it and how much there may be ---- */
+
+/* ---- limits: an array of objects, each with the limit's name, its owner, its unit, how much of it
+ * is used, and how much there may be ---- */
 
 /* Adds a limit. */
 void limits_add(json_t *limits, const char *name, const char *of, const char *unit, uint64_t used,
@@ -26,7 +27,7 @@ json_t *limits_of_replicas(const struct cell_file *cell_file,
 json_t *limits_of_mount(const json_t *status);
 /* Adds the longest queue of a lock, and the lock with the most holders. */
 void limits_add_locks(json_t *limits, const json_t *locks);
-/* How much of the limit is used. */
+/* The part of the limit that is used, in percent. */
 double limit_percent(const json_t *limit);
 /* Prints the array as a table. */
 void limits_print(const json_t *limits);
