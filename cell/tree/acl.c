@@ -45,7 +45,7 @@ trimmed(struct bytes line)
 /* The next line of an ACL file, from *at on, with its end; its subject is empty in a line that
  * names none. False at the end of the text. */
 static bool
-acl_next_line(struct bytes text, size_t *at, struct bytes *whole, struct bytes *subject)
+next_line(struct bytes text, size_t *at, struct bytes *whole, struct bytes *subject)
 {
 	const size_t from = *at;
 	size_t end = from;
@@ -71,7 +71,7 @@ parse(struct bytes text)
 	struct bytes whole, subject;
 	size_t at = 0;
 
-	while (text.len <= LIMIT_ACL && acl_next_line(text, &at, &whole, &subject)) {
+	while (text.len <= LIMIT_ACL && next_line(text, &at, &whole, &subject)) {
 		if (subject.len == 0)
 			continue;
 		ARRAY_ROOM(lines->list, lines->n, lines->room);
@@ -208,21 +208,21 @@ acl_gives(const struct tree *t, struct bytes name, const struct subject *who)
 
 /* True if the subject of a line is the principal, one of its users, or all of them. */
 static bool
-acl_line_names(struct bytes subject, struct bytes principal)
+line_names(struct bytes subject, struct bytes principal)
 {
 	return subject.len >= principal.len &&
 	       memcmp(subject.data, principal.data, principal.len) == 0 &&
 	       (subject.len == principal.len || subject.data[principal.len] == '/');
 }
 
-/* True if a line of the ACL file does. */
+/* True if a line of the ACL file names the principal so. */
 static bool
-acl_names(struct node *file, struct bytes principal)
+names_principal(struct node *file, struct bytes principal)
 {
 	const struct acl_lines *lines = file->kind == NODE_FILE ? lines_of(file) : NULL;
 
 	for (size_t i = 0; lines != NULL && i < lines->n; i++)
-		if (acl_line_names(lines->list[i], principal))
+		if (line_names(lines->list[i], principal))
 			return true;
 	return false;
 }
@@ -231,13 +231,10 @@ uint8_t
 acl_rights(const struct tree *t, const struct node *n, const struct subject *who)
 {
 	const struct node *acl = node_find(t, NODE_ACL);
-	struct node *files[ACL_NAMES];
 	unsigned rights = 0;
 
 	for (unsigned i = 0; i < ACL_NAMES; i++)
-		files[i] = acl == NULL ? NULL : node_child(acl, n->acl[i]);
-	for (unsigned i = 0; i < ACL_NAMES; i++)
-		if (grants(t, files[i], who))
+		if (acl != NULL && grants(t, node_child(acl, n->acl[i]), who))
 			rights |= 1u << i;
 	return (uint8_t)rights;
 }
@@ -276,21 +273,22 @@ bool
 tree_is_admin(const struct tree *t, struct bytes principal)
 {
 	return principal_named(t, principal) != NULL &&
-	       grants(t, acl_file(t, bytes_of("admin")), &(struct subject){.principal = principal});
+	       acl_is_operator(t, &(struct subject){.principal = principal});
 }
 
 bool
 acl_is_operator(const struct tree *t, const struct subject *who)
 {
-	return grants(t, acl_file(t, bytes_of("admin")), who);
+	return acl_gives(t, bytes_of("admin"), who);
 }
 
 bool
 tree_may_last(const struct tree *t, struct bytes principal)
 {
-	return tree_is_admin(t, principal) || (principal_named(t, principal) != NULL &&
-	                                       grants(t, acl_file(t, bytes_of("lasting")),
-	                                              &(struct subject){.principal = principal}));
+	const struct subject who = {.principal = principal};
+
+	return principal_named(t, principal) != NULL &&
+	       (acl_is_operator(t, &who) || acl_gives(t, bytes_of("lasting"), &who));
 }
 
 bool
@@ -357,16 +355,9 @@ acl_allows_contents(const struct tree *t, const struct node *n, struct bytes con
 bool
 acl_has_administrator(const struct tree *t, const struct principal *without)
 {
-	const struct node *file = acl_file(t, bytes_of("admin"));
-	struct acl_lines *lines;
-	bool found;
+	struct node *file = acl_file(t, bytes_of("admin"));
 
-	if (file == NULL)
-		return false;
-	lines = parse(file->contents);
-	found = has_principal(t, lines, without);
-	lines_free(lines);
-	return found;
+	return file != NULL && has_principal(t, lines_of(file), without);
 }
 
 /* ---- acl purge ----
@@ -386,7 +377,7 @@ next_naming(const struct tree *t, struct node *n, struct bytes principal)
 		n = RB_NEXT(children, , n);
 	else if (acl != NULL)
 		n = RB_MIN(children, (struct children *)&acl->children);
-	while (n != NULL && !acl_names(n, principal))
+	while (n != NULL && !names_principal(n, principal))
 		n = RB_NEXT(children, , n);
 	return n;
 }
@@ -411,8 +402,8 @@ without(struct bytes text, struct bytes principal)
 	struct bytes whole, subject;
 	size_t at = 0;
 
-	while (acl_next_line(text, &at, &whole, &subject))
-		if (!acl_line_names(subject, principal))
+	while (next_line(text, &at, &whole, &subject))
+		if (!line_names(subject, principal))
 			buffer_put_bytes(&rest, whole);
 	must(!rest.failed);
 	return buffer_take(&rest);
