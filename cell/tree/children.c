@@ -19,7 +19,8 @@ child_after(const struct node *directory, struct bytes name)
 	return n != NULL && bytes_equal(n->name, name) ? RB_NEXT(children, all, n) : n;
 }
 
-/* A name has had one node at a time. */
+/* The next name of the listing. A name has had one node at a time, so of a child and a removed one
+ * with the same name only one was there at the first page: no name is listed twice. */
 static bool
 next(struct listing *l, struct child *to)
 {

@@ -119,7 +119,7 @@ ephemeral_end_session(struct execution *x, struct session *s, size_t most)
 		delete_node(x, directory);
 }
 
-/* ---- a permanent file becomes ephemeral ---- */
+/* ---- commands ---- */
 
 enum rc
 apply_make_ephemeral(struct execution *x, const struct op_make_ephemeral *o, struct result_attr *r)

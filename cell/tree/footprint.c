@@ -170,7 +170,7 @@ tree_read_footprint(const struct tree *t, const struct op *op, uint64_t node, st
  * which may have cached them can be told; the command carries them, and apply computes them once
  * more. */
 
-/* Whose command it is. */
+/* The session and the subject of a command. */
 struct asker {
 	uint64_t session;
 	const struct subject *who;

@@ -120,11 +120,11 @@ load_member(struct tree *t, const struct row *row)
 static enum rc
 load_setting(struct tree *t, const struct row *row)
 {
-	const struct setting_info *info = setting_info(NUMBER(settings, setting));
 	const uint64_t code = NUMBER(settings, setting);
+	const struct setting_info *info = setting_info(code);
 
-	/* Written by a later program: the replica applies nothing, and says why. The rows come in
-	 * the order of their codes. */
+	/* A later program has written the row: the replica applies nothing, and says why. The rows
+	 * come in the order of their codes, that of the minor version before such a one. */
 	if (code >= SETTING_CODES && t->settings.in_force.value[SETTING_minor_version] > WIRE_MINOR)
 		return RC_OK;
 	if (info == NULL || !bytes_equal(BYTES(settings, name), bytes_of(info->name)) ||
@@ -145,6 +145,16 @@ load_principal(struct tree *t, const struct row *row)
 	    principal_of_key(t, key) != NULL)
 		return RC_CORRUPT;
 	principal_add(t, generation, name, key);
+	return RC_OK;
+}
+
+static enum rc
+load_signing_keys(struct tree *t, const struct row *row)
+{
+	if (NUMBER(signing_keys, id) != 0 ||
+	    !signing_load(t, NUMBER(signing_keys, since), BYTES(signing_keys, newest),
+	                  BYTES(signing_keys, former)))
+		return RC_CORRUPT;
 	return RC_OK;
 }
 
@@ -292,16 +302,6 @@ link_row(struct tree *t, const struct row *row)
 	default:
 		return false;
 	}
-}
-
-static enum rc
-load_signing_keys(struct tree *t, const struct row *row)
-{
-	if (NUMBER(signing_keys, id) != 0 ||
-	    !signing_load(t, NUMBER(signing_keys, since), BYTES(signing_keys, newest),
-	                  BYTES(signing_keys, former)))
-		return RC_CORRUPT;
-	return RC_OK;
 }
 
 /* ---- the two calls ---- */

@@ -44,6 +44,8 @@ tree_lock_kept(const struct tree *t, uint64_t node)
 
 /* ---- what a lock keeps ---- */
 
+/* The holders are in the order of their sessions: the first or the last one is of another session
+ * if any is. */
 static bool
 has_other_holder(const struct lock *l, uint64_t session)
 {
@@ -126,19 +128,6 @@ tree_session_lock_after(const struct tree *t, uint64_t session, uint64_t after, 
  * A guard names one acquisition of a lock, as a sequencer does (Chubby, section 2.4). It is valid
  * while that acquisition is held. */
 
-static const struct holder *
-holder_of(const struct lock *l, uint64_t fence)
-{
-	const struct holder *h;
-
-	if (l == NULL)
-		return NULL;
-	TAILQ_FOREACH(h, &l->in_order, in_order)
-		if (h->fence == fence)
-			return h;
-	return NULL;
-}
-
 /* A session that is ending holds nothing any more: the next part of its end frees the lock. */
 static bool
 holds(const struct holder *h, const struct guard *g)
@@ -150,11 +139,14 @@ const char *
 tree_guard_stale(const struct tree *t, const struct guard *g)
 {
 	const struct node *n = node_find(t, g->node);
-	const struct holder *h;
+	const struct holder *h = NULL;
 
 	if (n == NULL)
 		return "the node was deleted";
-	h = holder_of(n->lock, g->fence);
+	if (n->lock != NULL)
+		TAILQ_FOREACH(h, &n->lock->in_order, in_order)
+			if (h->fence == g->fence)
+				break;
 	if (h != NULL && holds(h, g))
 		return NULL;
 	if (h != NULL && h->session->ending == 0)

@@ -2,8 +2,8 @@
  * that gives some back is never refused, so what is full can always be emptied. */
 #include "cell/tree/internal.h"
 
-/* So much is used up by others at once that a client need not ask before it collects a file's
- * contents. */
+/* While more than these are left, a client collects a file's contents without asking: others do not
+ * use up so much meanwhile. */
 enum { SCARCE_BYTES = 64 * LIMIT_CONTENTS, SCARCE_PART = 16, SCARCE_BUDGET_PART = 4 };
 
 bool
@@ -116,7 +116,8 @@ is_below(const struct node *n, const struct node *directory)
 	return n != NULL;
 }
 
-/* `from`: what is below a directory already is not more there; NULL: it is new everywhere. */
+/* True if the budgets from the directory up to the root have room for so much more. A rename of
+ * `from` adds nothing to a directory which that is below already; NULL: all of it is new. */
 static bool
 budgets_allow(const struct node *directory, const struct node *from, uint64_t nodes, uint64_t bytes)
 {

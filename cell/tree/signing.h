@@ -16,9 +16,9 @@ struct tree_signing {
 	uint64_t since;                /* log index of the last rotation; 0: none */
 };
 
-/* A restored cell has a key of its own. */
+/* Drops the keys: a restored cell has a key of its own. */
 void signing_clear(struct tree *t);
-/* Sets them to what was stored; false if that is damaged. */
+/* Sets the keys to those that were stored; false if they are damaged. */
 bool signing_load(struct tree *t, uint64_t since, struct bytes newest, struct bytes former);
 
 #endif

@@ -264,7 +264,8 @@ holds(const struct tree *t, const struct step *s)
 	}
 }
 
-/* The part that is done; *condition becomes the first condition that does not hold, 0: all do. */
+/* The part that is done; *condition becomes the step of the first condition that does not hold; 0:
+ * all do. */
 static enum transaction_part
 choose(const struct tree *t, const struct op_transaction *o, uint32_t *condition)
 {
@@ -281,7 +282,8 @@ choose(const struct tree *t, const struct op_transaction *o, uint32_t *condition
 
 /* ---- operations ---- */
 
-/* Renames would move openers, which the mounts that have the file open would have to know. */
+/* The rename of an ephemeral file would move its openers, and the mounts that have it open would
+ * have to know: such a rename is refused. */
 static enum rc
 rename_at(const struct tree *t, const struct step *s, const struct place *from, struct op *op)
 {
@@ -430,7 +432,7 @@ add_part(const struct tree *t, uint64_t session, const struct subject *who,
 	const struct requester requester = {.session = session};
 	struct footprint touched = {0}, one = {0};
 	struct steps s = steps_of(o);
-	bool refused = false, apart;
+	bool refused = false, apart, narrow;
 	struct op op;
 
 	while (!refused && touched.n <= LIMIT_TOUCHED && next_of(&s, part)) {
@@ -447,12 +449,12 @@ add_part(const struct tree *t, uint64_t session, const struct subject *who,
 		if (wire_get_op(s.at.op, &op) == RC_OK && op.code != OP_acquire)
 			add_all(f, &one);
 	}
-	if (refused || touched.n > LIMIT_TOUCHED)
+	narrow = touched.n <= LIMIT_TOUCHED;
+	if (refused || !narrow)
 		f->n = 0;
 	footprint_free(&one);
-	refused = touched.n > LIMIT_TOUCHED;
 	footprint_free(&touched);
-	return !refused;
+	return narrow;
 }
 
 void

@@ -135,7 +135,7 @@ struct tree_outcome {
  *   source's openers are the target's too, each by the number that it opened. Locks of the source
  *   end as at a deletion.
  * - delete: RC_NOTEMPTY, RC_ISDIR / RC_NOTDIR for the wrong kind, "/acl" and "/acl/admin": RC_BUSY,
- *   as to rename the latter. Contents of it that name no principal which exists, nor `*`:
+ *   as to rename the latter. Contents of /acl/admin that name no principal which exists, nor `*`:
  *   RC_INVAL. RC_BUSY, too, as to rename it to another name, while another session holds the node's
  *   lock or its lock-delay runs, unless /acl/admin names the subject; a close or the end of a
  *   session deletes its ephemeral nodes all the same. Deleting an ephemeral directory's last child
@@ -149,11 +149,11 @@ struct tree_outcome {
  *   open_ephemeral of a permanent node only answers with its attributes; close_ephemeral ends the
  *   open of that number, wherever renames have brought the file since, and is always RC_OK.
  * - The content generation of a file starts at 1 and grows by one with each set_contents, append,
- *   rename onto it; a directory's is 0. mtime = max(stamp, mtime + 1 ns), or the stamp
- *   if mtime is more than a day ahead of it; for a rename onto an existing file the source's, or 1
- *   ns more if the target had the same. set_mtime changes no generation, and on a
- *   directory nothing. An append whose result is over the limit: RC_FBIG. A guarded set_contents
- *   of another generation: RC_CANCELED.
+ *   rename onto it; a directory's is 0. mtime = max(stamp, mtime + 1 ns), or the stamp if mtime is
+ *   more than a day ahead of it; for a rename onto an existing file the source's, or 1 ns more if
+ *   the target had the same. set_mtime changes no generation, and on a directory nothing. An append
+ *   whose result is over the limit: RC_FBIG. A guarded set_contents of another generation:
+ *   RC_CANCELED.
  * - ctime = max(stamp, ctime + 1 ns), with the same exception, at each change of contents, mtime,
  *   ACL names, lock-delay or ephemeral. A new target of a rename has a later one than the source
  *   had. Locks, and names in a directory, leave it as it is.
@@ -179,8 +179,8 @@ struct tree_outcome {
  *   keeps generation and fence. The delay of the holder is fixed here: delay_s, else the node's,
  *   else default_delay_s; a conversion does not shorten it.
  * - grant: as acquire for its session and user, and a note is made of it; RC_NO_SESSION if that
- *   session has ended;
- *   if it holds the lock by that acquisition already, only the answer that the grant had.
+ *   session has ended; if it holds the lock by that acquisition already, only the answer that the
+ *   grant had.
  * - release: frees if the holder (session, owner) has that acquisition; else nothing. RC_OK, or
  *   RC_STALE when the node is gone and the lock with it.
  * - cancel: a holder by that acquisition is again as its conversion found it (mode, acquisition,
@@ -221,8 +221,8 @@ struct tree_outcome {
  *   until tree_acl_naming finds none. RC_INVAL: no principal's name; RC_EXIST: that of one that
  *   there is.
  * - rekey_principal: of an administrator (RC_NOENT, RC_PERM), whose key is replaced, and whose
- *   generation is then `index`: its sessions are as those of a removed one. Another's key:
-RC_EXIST.
+ *   generation is then `index`: its sessions are as those of a removed one. The key of another
+ *   principal: RC_EXIST.
  * - set_setting: a value outside its limits, or one that contradicts the others: RC_RANGE. A
  *   promise that is lowered keeps its `longest`, since `index`; settle_setting, which names that
  *   index, ends it.
@@ -248,7 +248,7 @@ RC_EXIST.
  * - await_session: sets the session's bit `awaited`; RC_NO_SESSION.
  * - create_session: a live session with that nonce is the answer; an empty nonce: RC_INVAL; the
  *   principal is not (any more) the one of that generation: RC_PERM; LIMIT_SESSIONS: RC_FULL. The
-session's number comes from the same counter as instance numbers.
+ *   session's number comes from the same counter as instance numbers.
  *
  * `out` is cleared first; free it with tree_outcome_free. */
 enum rc tree_apply(struct tree *t, uint64_t index, struct ballot origin, struct bytes payload,
@@ -294,7 +294,8 @@ void tree_read_footprint(const struct tree *t, const struct op *op, uint64_t nod
  * finish_session changes the nodes of its part, and perhaps not all of these. `f` is empty. */
 void tree_changes(const struct tree *t, const struct requester *who, const struct op *op,
                   uint64_t node, struct footprint *f);
-/* The nodes whose locks the operations of a transaction would take, as their paths lead now. */
+/* Adds the nodes whose locks the operations of a transaction would take, as their paths lead now.
+ */
 void tree_transaction_locks(const struct tree *t, const struct op_transaction *o,
                             struct footprint *f);
 /* Adds a key, unless it is there. */
@@ -344,7 +345,7 @@ uint8_t tree_rights(const struct tree *t, uint64_t node, const struct subject *w
  * own commands, need none. */
 struct result_refused tree_missing(const struct tree *t, const struct requester *who,
                                    const struct op *op);
-/* True if none is missing. */
+/* True if no right is missing. */
 bool tree_permits(const struct tree *t, const struct requester *who, const struct op *op);
 
 struct tree_principal {
@@ -375,11 +376,11 @@ struct bytes tree_signing_keys(const struct tree *t);
 /* Index of the entry that rotated the key last; 0 if none has. */
 uint64_t tree_signing_since(const struct tree *t);
 
-/* The value in force of a setting of the cell, in the setting's unit; */
+/* The value in force of a setting of the cell, in the setting's unit. */
 uint64_t tree_setting(const struct tree *t, enum setting which);
-/* the same as a span; */
+/* The same as a span, of a setting that is a time. */
 span_t tree_setting_span(const struct tree *t, enum setting which);
-/* of a promise, the longest value on which a client may still count. */
+/* The longest value of a promise on which a client may still count. */
 uint64_t tree_setting_longest(const struct tree *t, enum setting which);
 /* True if the setting cannot have this value; `why` says so to people. */
 bool tree_setting_refused(const struct tree *t, uint8_t code, uint64_t value, char *why,
@@ -445,13 +446,13 @@ bool tree_lock_claimed(const struct tree *t, uint64_t node);
 /* True if the lock was held or delayed when this epoch began, and this tree applied that. */
 bool tree_lock_kept(const struct tree *t, uint64_t node);
 /* The number of holders, none of them exclusive, when a command has been applied; SIZE_MAX: it
- * frees nothing. The command is a release, or cancel, by the session; */
+ * frees nothing. The command is a release, or cancel, by the session. */
 size_t tree_lock_left(const struct tree *t, uint64_t session, const struct op_cancel *o,
                       bool cancel);
-/* the end of the session, which holds the lock (*seen grows by the number of its holders); */
+/* The same of the end of the session, which holds the lock; *seen grows by its holders. */
 size_t tree_lock_left_by(const struct tree *t, uint64_t session, uint64_t node,
                          enum end_cause cause, size_t *seen);
-/* the end of a lock-delay. */
+/* The same of the end of a lock-delay. */
 size_t tree_lock_left_by_delay(const struct tree *t, uint64_t node);
 /* The lock of a node, with its holders, as `get_queue` is answered to the subject; its views are as
  * those of tree_read. RC_STALE: there is no such node. */
