@@ -104,6 +104,7 @@ struct gate {
 void gate_init(struct gate *g);
 /* Frees what is left: the mastership is lost. */
 void gate_clear(struct gate *g);
+
 /* ---- sessions and their copies ---- */
 
 /* Initializes a session: it has no copy. */

@@ -37,12 +37,12 @@
 #include <bsd/sys/tree.h>
 #include <inttypes.h>
 #include "cell/master/gate.h"
-#include "cell/master/master_session.h"
 #include "cell/master/lock_queue.h"
-#include "cell/master/master_events.h"
-#include "cell/master/session_lease.h"
 #include "cell/master/master.h"
+#include "cell/master/master_events.h"
 #include "cell/master/master_request.h"
+#include "cell/master/master_session.h"
+#include "cell/master/session_lease.h"
 #include "cell/master/timer.h"
 #include "cell/wire/codec.h"
 
@@ -67,15 +67,15 @@ RB_HEAD(principal_usages, principal_usage);
 void m_usage_limits(const struct master *m, struct bytes only, struct limit_row rows[USAGE_LIMITS]);
 /* Counts a connection that begins; one of no principal is not counted. */
 void m_usage_connect(struct master *m, struct m_connection *c);
-/* Counts it no longer. */
+/* Counts the connection no longer. */
 void m_usage_disconnect(struct master *m, struct m_connection *c);
 /* Counts a session, whose record begins. */
 void m_usage_join(struct master *m, struct m_session *s, struct bytes principal);
-/* Counts it no longer. Nothing of it is counted any more. */
+/* Counts the session no longer, of which no waiter and no request is counted any more. */
 void m_usage_part(struct master *m, struct m_session *s);
-/* May the principal have one more session? */
+/* True if the principal may have one more session. */
 bool m_usage_session_fits(struct master *m, struct bytes principal);
-/* May the session's principal have one more waiter? */
+/* True if the session's principal may have one more waiter. */
 bool m_usage_waiter_fits(const struct m_session *s);
 /* Counts a waiter. */
 void m_usage_add_waiter(struct m_session *s);
@@ -83,7 +83,7 @@ void m_usage_add_waiter(struct m_session *s);
 bool m_usage_take_request(struct m_session *s, size_t bytes);
 /* Counts a waiter no longer. */
 void m_usage_drop_waiter(struct m_session *s);
-/* Counts it no longer. */
+/* Counts the request no longer, nor its bytes. */
 void m_usage_drop_request(struct m_session *s, size_t bytes);
 
 /* ---- proposal.c ----

@@ -118,7 +118,7 @@ m_event_gap(struct master *m, struct m_session *s)
 	event_put(gap);
 }
 
-/* ---- who gets it ---- */
+/* ---- the watchers of a change ---- */
 
 static bool
 wants(const struct watcher *w, enum watch_event_kind kind)
@@ -316,7 +316,7 @@ m_event_noted(struct master *m, const struct tree_note *note)
 
 /* All events are made of the changes of entries up to this index. */
 static uint64_t
-upto(const struct master *m, const struct m_session *s)
+complete_upto(const struct master *m, const struct m_session *s)
 {
 	return s->missed.behind ? s->missed.upto : m->noted;
 }
@@ -329,7 +329,7 @@ send_events(struct master *m, struct m_session *s)
 	struct buffer packed = BUFFER(LIMIT_FRAME);
 	struct message msg = {.code = MSG_events, .events.first = q->sent + 1};
 
-	q->shown = upto(m, s);
+	q->shown = complete_upto(m, s);
 	msg.events.upto = q->shown;
 	for (size_t i = from; i < q->kept_n; i++)
 		wire_put_watch_event(&packed, &q->kept[i]->event);
@@ -355,11 +355,12 @@ m_event_send(struct master *m)
 	}
 }
 
-/* Without it the index of a session whose nodes do not change would stay behind the history. */
+/* Without this message the index of a session whose nodes do not change would stay behind the
+ * history. */
 void
 m_event_show_index(struct master *m, struct m_session *s)
 {
-	if (!s->events.resumed || s->watches.n == 0 || s->events.shown >= upto(m, s))
+	if (!s->events.resumed || s->watches.n == 0 || s->events.shown >= complete_upto(m, s))
 		return;
 	wait_no_more(m, s);
 	send_events(m, s);

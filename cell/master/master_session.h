@@ -64,7 +64,7 @@ void m_await_begin(struct m_session *s, bool bit);
 /* The session has, or has not, asked for leave to cache. */
 void m_await_set_caching(struct m_session *s, bool caching);
 /* The session is about to get leave to cache, or a ticket: returns true when its bit is raised. If
- * not, that is proposed, and m_lock_reply_queued called when it is applied. */
+ * not, that is proposed; when it is applied, m_lock_reply_queued and m_cache_awaited are called. */
 bool m_await_raise(struct master *m, struct m_session *s);
 /* A change of a bit was applied. */
 void m_await_applied(struct master *m, const struct own_command *own);
@@ -108,7 +108,7 @@ void m_barrier_timeout(struct master *m);
 /* The session has no cache from before this epoch any more, and waits for no lock that this master
  * does not know of. */
 void m_barrier_passed(struct master *m, struct m_session *s);
-/* The client says so itself. */
+/* The client says itself that the session has passed the barrier (message `returned`). */
 void m_barrier_returned(struct master *m, const struct m_connection *c,
                         const struct msg_returned *msg);
 /* Proposes to record that the barrier has fallen: it is unsettled, and no queue is touched. */
@@ -171,9 +171,9 @@ struct session_cache {
 void m_cache_begin(struct m_session *s);
 /* True while the client may answer from its cache. */
 bool m_cache_has_leave(const struct master *m, const struct m_session *s);
-/* It likewise asks for leave for that generation. */
+/* A message of the session asks for leave for this generation of the client's cache. */
 void m_cache_want(struct master *m, struct m_session *s, uint64_t generation);
-/* A KeepAlive of the session asks for none. */
+/* A KeepAlive of the session asks for no leave. */
 void m_cache_want_no_more(struct m_session *s);
 /* A KeepAlive of the session is answered, which was held for the span `held`: the leave that the
  * answer renews, in ms; 0: none. */

@@ -57,7 +57,7 @@ commands_add(struct master *m, const struct command *command)
 	m->proposals.weight += weight;
 }
 
-/* The command declares what the pass says. */
+/* Makes the command declare the changes of its pass, and change nothing else. */
 static void
 bound(struct master *m, struct command *c, struct gate_pass *pass, struct buffer *keys)
 {

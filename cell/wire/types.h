@@ -39,7 +39,7 @@ enum voting_condition {
 };
 /* The kinds of a quota. */
 enum quota_kind { QUOTA_NODES = 0, QUOTA_BYTES = 1, QUOTA_KINDS = 2 };
-/* Whose a limit is, in a limit_row. */
+/* The owner of a limit, in a limit_row. */
 enum limit_owner { LIMIT_OF_REPLICA = 0, LIMIT_OF_CELL = 1, LIMIT_OF_PRINCIPAL = 2 };
 enum member_role { MEMBER_VOTER = 1, MEMBER_LEARNER = 2, MEMBER_REMOVED = 3 };
 enum welcome {
