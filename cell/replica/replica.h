@@ -83,7 +83,7 @@ struct replica_event {
 	struct bytes frame;
 	struct bytes principal, key;
 	bool on;
-	bool unsaved; /* so much of the state is not saved that requests wait */
+	bool unsaved; /* so much of the state is not in state.db yet that requests wait */
 	struct replica_times times;
 };
 
@@ -116,14 +116,13 @@ struct replica_update {
 	/* The state differs from that of a majority: the driver moves state.db away, and starts the
 	 * replica again, which then fetches a state. */
 	bool diverged;
-	/* As they are now, in every update: the number of bytes of requests that wait for room in
-	 * the log, which only the driver bounds: when it is high, the driver keeps further requests
-	 * back, but not KeepAlives; whether entries were proposed that wait for REPLICA_SEND;
-	 * replica_condition; replica_deadline. */
-	size_t backlog;
-	bool unsent;
-	enum voting_condition condition;
-	mono_t deadline;
+	/* In every update, as after the step. */
+	size_t backlog; /* bytes of requests that wait for room in the log; only the driver bounds
+	                 * them: while they are many it keeps further requests back, but not
+	                 * KeepAlives */
+	bool unsent;    /* entries were proposed that wait for REPLICA_SEND */
+	enum voting_condition condition; /* replica_condition */
+	mono_t deadline;                 /* replica_deadline */
 };
 
 /* Takes one step: processes the event, and fills in the update, which is cleared before and must be
@@ -141,10 +140,10 @@ mono_t replica_deadline(const struct replica *r);
 
 /* The tree of the replica, for the driver, tests, and the invariants of the simulator. */
 const struct tree *replica_tree(const struct replica *r);
-/* How long the commands took that it proposed as the master, since it was made. A view, which
- * changes with the next step. */
+/* How long the commands took that this replica proposed as the master, since it was made. A view,
+ * which changes with the next step. */
 const struct latency *replica_commits(const struct replica *r);
-/* Its paxos. */
+/* The paxos of the replica, for the same users. */
 const struct px *replica_px(const struct replica *r);
 /* The condition of this replica, for people. */
 enum voting_condition replica_condition(const struct replica *r);

@@ -2,7 +2,8 @@
 #include "cell/replica/internal.h"
 #include "cell/wire/codec.h"
 
-/* The digest is that of all applied entries, and of a slice of the stored state. */
+/* The digest is that of all applied entries, and of a slice of the stored state. The factor is
+ * there because the same error in both could cancel itself otherwise. */
 void
 r_divergence_compute(struct replica *r, uint64_t index)
 {
@@ -12,11 +13,10 @@ r_divergence_compute(struct replica *r, uint64_t index)
 	struct message m = {.code = MSG_digest, .digest = {index, digest}};
 
 	divergence_computed(&r->divergence, index, digest);
-	if (master == r->config.paxos.self) {
+	if (master == r->config.paxos.self)
 		divergence_reported(&r->divergence, master, index, digest, index);
-	} else if (master != 0) {
+	else if (master != 0)
 		r_send_peer(r, master, &m);
-	}
 }
 
 /* A replica with a wrong state may do everything wrong that follows, so it gives up the

@@ -55,13 +55,13 @@ r_settings_follow(struct replica *r)
 		        r->config.paxos.minor);
 }
 
-/* A member that joins meanwhile, and speaks a lower version, stops when it applies the entry. */
 void
 r_settings_elected(struct replica *r)
 {
 	r->settings.raising = 0;
 }
 
+/* A member that joins meanwhile, and speaks a lower version, stops when it applies the entry. */
 void
 r_settings_supervise(struct replica *r, const struct member_view *m)
 {
