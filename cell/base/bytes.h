@@ -20,8 +20,8 @@ struct bytes bytes_of(const char *text);
 bool bytes_equal(struct bytes a, struct bytes b);
 /* Bytewise order, a prefix before the longer view: negative, 0 or positive. */
 int bytes_compare(struct bytes a, struct bytes b);
-/* The decimal number that is the whole text, less than 0 with a sign; false if it is not one. A
- * number beyond 10^15 is stored as some number beyond 10^15. */
+/* Reads the whole text as a decimal number, which may begin with a minus sign; false if it is none.
+ * A number beyond 10^15 is stored as some number beyond 10^15. */
 bool bytes_number(struct bytes text, int64_t *number);
 /* A heap copy with a NUL after it, to be freed by the caller. */
 char *bytes_to_text(struct bytes b);
@@ -42,11 +42,11 @@ struct buffer {
 #define BUFFER(limit_) ((struct buffer){.limit = (limit_)})
 
 /* Appends bytes. Beyond the limit nothing is appended, by this function and the next ones, and
- * `failed` is set. Numbers are little-endian. */
+ * `failed` is set. */
 void buffer_put(struct buffer *b, const void *data, size_t len);
 /* The same for a view. */
 void buffer_put_bytes(struct buffer *b, struct bytes v);
-/* Appends a number of 8 bits. */
+/* Appends a number of 8 bits, little-endian like the others. */
 void buffer_put_u8(struct buffer *b, uint8_t v);
 /* Appends one of 16 bits. */
 void buffer_put_u16(struct buffer *b, uint16_t v);
@@ -84,7 +84,7 @@ uint32_t cursor_u32(struct cursor *c);
 uint64_t cursor_u64(struct cursor *c);
 /* The next `len` bytes as a view into the source. */
 struct bytes cursor_bytes(struct cursor *c, size_t len);
-/* Bytes that were not read yet. */
+/* The number of bytes that were not read yet. */
 size_t cursor_left(const struct cursor *c);
 /* True when everything was read and no read was short. */
 bool cursor_done(const struct cursor *c);

@@ -1,5 +1,6 @@
-#include <xxhash.h>
 #include "cell/base/checksum.h"
+
+#include <xxhash.h>
 
 uint64_t
 checksum(struct bytes v)

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-/* 0 when it is no UTF-8. */
+/* Bytes of the character that the text begins with; 0 when that is no UTF-8. */
 static size_t
 length_of(const unsigned char *text)
 {

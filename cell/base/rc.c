@@ -49,5 +49,6 @@ rc_errno_name(int error)
 	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
 		if (rows[i].name != NULL && rows[i].error == error)
 			return rows[i].error_name;
+	/* Handles are the mount's own: the cell has no code for a wrong one. */
 	return error == EBADF ? "EBADF" : "?";
 }

@@ -18,10 +18,10 @@ struct trace {
 enum trace_kind {
 	TRACE_VERDICT = ' ',
 	TRACE_NOTICE = '!',
-	TRACE_MESSAGE = '>', /* that a message was sent or received; transcripts show it itself */
+	TRACE_MESSAGE = '>', /* of a message or connection, which transcripts show anyway */
 };
 
-/* Adds a line, given as for printf without a newline. `sink` may be NULL: then there is none. */
+/* Add a line of each kind, given as for printf without a newline; a NULL sink drops it. */
 #define TRACE(sink, ...)                                                \
 	do {                                                            \
 		struct trace *trace_ = (sink);                          \

@@ -200,8 +200,8 @@ read_whole(int fd, char text[KEY_FILE_MAX + 1])
 	return strlen(text) == len ? 0 : -EBADMSG;
 }
 
-/* Reads a key file; false, with one line in `why`, also when others than its owner have
- * access to it. */
+/* Reads a key file; false, with one line in `why`, also when others than its owner have access to
+ * the file. */
 static bool
 read_text(const char *path, char text[KEY_FILE_MAX + 1], char *why, size_t why_size)
 {
@@ -226,26 +226,19 @@ read_text(const char *path, char text[KEY_FILE_MAX + 1], char *why, size_t why_s
 	return rc >= 0;
 }
 
-static bool
-parse_kind(const char *word, enum key_kind *kind)
-{
-	for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
-		if (strcmp(kinds[i], word) != 0)
-			continue;
-		*kind = (enum key_kind)i;
-		return true;
-	}
-	return false;
-}
-
 /* Parses "KIND [NAME] BASE64URL"; overwrites the separators in `line`. */
 static bool
 parse_line(char *line, struct key_line *key)
 {
+	const char *kind = strsep(&line, " ");
 	char *name = NULL;
+	size_t at = 0;
 
-	if (!parse_kind(strsep(&line, " "), &key->kind))
+	while (at < sizeof kinds / sizeof kinds[0] && strcmp(kinds[at], kind) != 0)
+		at++;
+	if (at == sizeof kinds / sizeof kinds[0])
 		return false;
+	key->kind = (enum key_kind)at;
 	if (key->kind == KEY_PRINCIPAL && line != NULL)
 		name = strsep(&line, " ");
 	if (line == NULL || (name != NULL && !key_principal_valid(name)))
@@ -256,7 +249,7 @@ parse_line(char *line, struct key_line *key)
 }
 
 /* Parses the lines of a file, each of which ends with a newline, or the only one without. Only
- * signing keys may be several. Returns their number; 0: it is no key file. */
+ * signing keys may be several. Returns their number; 0: the text is no key file's. */
 static int
 parse_lines(char *text, struct key_line lines[SIGN_KEYS])
 {
@@ -277,7 +270,7 @@ parse_lines(char *text, struct key_line lines[SIGN_KEYS])
 	return n;
 }
 
-/* Returns the number of keys in the file; 0, with one line in `why`: it can't be used. */
+/* Returns the number of keys in the file; 0, with one line in `why`, when none can be used. */
 static int
 read_any(const char *path, struct key_line lines[SIGN_KEYS], char *why, size_t why_size)
 {

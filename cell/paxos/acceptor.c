@@ -272,9 +272,9 @@ px_on_gather(struct px *px, uint8_t from, const struct msg_gather *m)
 }
 
 /* Judges a message of a master: refuses it when its ballot is too low, else follows its sender. A
- * grant holds against a ballot that was not promised here, as it does against a Prepare: who has a
- * replica's key can name any ballot. A master that a majority has elected meanwhile is followed
- * when the grant has expired. */
+ * grant holds against a ballot that was not promised here, as it does against a Prepare: the thief
+ * of a replica's key can name any ballot. A master that a majority has elected meanwhile is
+ * followed when the grant has expired. */
 static bool
 obey(struct px *px, uint8_t from, struct ballot ballot)
 {

@@ -153,8 +153,8 @@ px_note_pending(struct px *px)
 	};
 }
 
-/* If state.db is ahead of the log's hint, a crash now would leave entries that the log does not
- * know as chosen: the others must keep theirs. */
+/* If state.db is ahead of the log's hint (PX_RECORD_CHOSEN), a crash now would leave entries that
+ * the log does not know as chosen: the others must keep theirs. */
 uint64_t
 px_applied_reported(const struct px *px)
 {
