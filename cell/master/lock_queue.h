@@ -78,7 +78,7 @@ void m_queue_touch_all(struct master *m);
 /* The rights on the node have changed: waiters without the right to its lock are refused, in this
  * step or in later ones. */
 void m_queue_judge(struct master *m, uint64_t node);
-/* Likewise those on every node. */
+/* Likewise the rights on every node. */
 void m_queue_judge_all(struct master *m);
 /* Looks at the touched queues, at as many as the step has time for. */
 void m_queue_run(struct master *m);
@@ -149,7 +149,7 @@ bool m_lock_genuine(struct master *m, const struct m_session *s, const struct ac
 /* Begins an acquire: it is proposed, put into the queue, or refused. */
 void m_lock_acquire(struct master *m, struct m_session *s, struct m_request *r);
 /* Begins a transaction. A grant to the first waiter for each lock that it would take comes before
- * it in its entry: granted or refused, the transaction does not pass who waits. */
+ * it in its entry: granted or refused, the transaction does not pass a waiter. */
 void m_lock_transaction(struct master *m, struct m_session *s, struct m_request *r,
                         const struct op_transaction *o);
 /* apply has found the lock busy for an acquire that may wait. */
@@ -191,18 +191,18 @@ struct withdrawal {
 
 RB_HEAD(withdrawal_tree, withdrawal);
 
-/* Those of one session, at most: a client names one acquire under each number, and what is
+/* Withdrawals of one session, at most: a client names one acquire under each number, and what is
  * remembered spans two windows of numbers. */
 enum { WITHDRAWALS = 2 * LIMIT_NUMBERS };
 
-/* Those of one session. */
+/* The withdrawals of one session. */
 struct withdrawals {
 	struct withdrawal_tree by_name;
 	TAILQ_HEAD(withdrawal_list, withdrawal) received; /* in the order of arrival */
 	size_t n;
 };
 
-/* Forgets those whose numbers are lower than `below`. */
+/* Forgets the withdrawals with numbers lower than `below`. */
 void m_withdrawals_forget(struct withdrawals *w, uint64_t below);
 
 /* ---- delay_timer.c ----
@@ -210,8 +210,8 @@ void m_withdrawals_forget(struct withdrawals *w, uint64_t below);
  * States of a node that the master's clock ends: the delay of its lock (Chubby, section 2.4), and
  * its time to live. */
 
-/* It stands in the tree since the command of the index `began`, when the generation, of the lock or
- * of the contents, was this one. */
+/* A lock-delay or a time to live, which stands in the tree since the command of the index `began`;
+ * the generation of the lock or of the contents was this one then. */
 struct delay_timer {
 	RB_ENTRY(delay_timer) link;
 	TAILQ_ENTRY(delay_timer) in_due;
@@ -235,20 +235,20 @@ struct delay_timers {
 void m_delay_init(struct master *m);
 /* An epoch begins: all that stand in the tree are to run. */
 void m_delay_begin_epoch(struct master *m);
-/* Runs those of earlier epochs, as many as the step has time for. */
+/* Starts the timers of what began in earlier epochs, as many as the step has time for. */
 void m_delay_inherit(struct master *m);
-/* One has begun, or has begun again: `note` says of which node and how long it is; 0: it is
- * over. */
+/* A delay or time to live has begun, or begun again: `note` says of which node and how long it is;
+ * 0: it is over. */
 void m_delay_begin(struct master *m, struct delay_timers *of, const struct tree_note *note);
-/* That of the node, if any, does not run any more. */
+/* The delay or time to live of the node, if any, does not run any more. */
 void m_delay_drop(struct master *m, struct delay_timers *of, uint64_t node);
 /* The timer of the node's lock-delay has expired. */
 void m_delay_timeout(struct master *m, uint64_t node);
-/* That of its time to live. */
+/* The timer of the file's time to live has expired. */
 void m_ttl_timeout(struct master *m, uint64_t node);
 /* The process was paused for this long: no file could be renewed. */
 void m_ttl_account_pause(struct master *m, span_t pause);
-/* Whole seconds left of it, rounded up; 1 while only its commit is missing. */
+/* Whole seconds left, rounded up; 1 while only the commit of the end is missing. */
 int64_t m_delay_left_s(const struct delay_timers *of, mono_t now, uint64_t node);
 /* Drops all: the mastership is lost. */
 void m_delay_clear(struct master *m);
@@ -264,9 +264,9 @@ struct expiries {
 
 /* True if there is something to be done now, after the barrier. */
 bool m_expiry_is_due(const struct master *m);
-/* Proposes the next ones, as far as nothing stands in their way. */
+/* Proposes the next expiries, as far as nothing stands in their way. */
 void m_expiry_run(struct master *m);
-/* One was applied, or refused because it declared too little. */
+/* An expiry was applied, or refused because it declared too little. */
 void m_expiry_applied(struct master *m, const struct own_command *own, enum rc rc);
 
 #endif

@@ -93,7 +93,7 @@ enum { CHECK_SECRET = 64 }; /* bytes of the cell's signing key, which is their k
 /* Computes the check digits of these rights of the requester. */
 void check_digits(const uint8_t secret[CHECK_SECRET], const struct requester *who, uint64_t node,
                   uint8_t rights, uint8_t digits[LIMIT_CHECK]);
-/* True if these are the check digits of them, by one of the `n` secrets. */
+/* True if these are the check digits of those rights, by one of the `n` secrets. */
 bool check_digits_genuine(const uint8_t (*secrets)[CHECK_SECRET], int n,
                           const struct requester *who, uint64_t node, uint8_t rights,
                           struct bytes digits);
@@ -117,7 +117,7 @@ struct bytes m_proof_for(struct master *m, const struct requester *who, uint64_t
 /* ---- master_request.c ----
  *
  * Requests that are not answered. Each takes effect once, those on one node in the order of their
- * numbers (order.h). */
+ * numbers (order.c). */
 
 struct m_request {
 	RB_ENTRY(m_request) link;
@@ -156,7 +156,7 @@ TAILQ_HEAD(carried_answers, carried_answer);
 struct session_requests {
 	struct carried_answers answered;
 	struct request_tree by_number;
-	struct acquire_tree acquires; /* of them, by node, owner, acquisition, number */
+	struct acquire_tree acquires; /* the acquires, by node, owner, acquisition, number */
 	size_t slots[SLOT_KINDS];     /* how many are taken */
 	size_t window[SLOT_KINDS];    /* bytes of their operations */
 };

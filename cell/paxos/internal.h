@@ -19,8 +19,8 @@
 
 #include "cell/base/rng.h"
 #include "cell/paxos/ballot.h"
-#include "cell/paxos/px.h"
 #include "cell/paxos/log_window.h"
+#include "cell/paxos/px.h"
 
 enum {
 	PX_BATCH_BYTES = LIMIT_ENTRY, /* payload of one message: this, or one entry */
@@ -348,9 +348,9 @@ void px_expel(struct px *px, uint8_t from, const struct message *m);
 void px_recover(struct px *px, const struct px_recovered *recovered);
 /* Records where the log begins, before any other record. */
 void px_write_base(struct px *px);
-/* Damage is repaired when each damaged slot was accepted again, */
+/* Ends the repair of damage when each damaged slot was accepted again. */
 void px_check_repaired(struct px *px);
-/* ... or when this replica has all entries of the master that it follows. */
+/* Ends the repair when this replica has all entries of the master that it follows. */
 void px_compare_with_master(struct px *px, uint8_t from, const struct msg_heartbeat *m);
 /* False while this replica has no vote: it is mute, lost or expelled, or its disk is damaged. */
 bool px_may_promise(const struct px *px);
@@ -369,9 +369,10 @@ void px_witness_recover(struct px *px, const struct px_recovered *recovered);
 void px_witness_durable(struct px *px, struct ballot ballot, uint64_t slot);
 /* Records the identity of the disk before any other record of its life. */
 void px_witness_write_own(struct px *px);
-/* Records the mark that a member's message carries of itself, */
+/* Records the mark that a member's message carries of its sender. */
 void px_witness_note(struct px *px, uint8_t from, const struct message *m);
-/* ... and those that a followed master's heartbeat carries of the other members and of this one. */
+/* Records the marks that a followed master's heartbeat carries of the other members and of this
+ * one. */
 void px_note_marks(struct px *px, const struct msg_heartbeat *m);
 /* This replica's mark: of all that is durable. */
 struct mark px_mark_durable(const struct px *px);
@@ -381,11 +382,12 @@ struct mark px_mark_recorded(const struct px *px);
 void px_witness_write(struct px *px);
 /* The marks of all members, for a master's heartbeat. */
 struct wire_list px_witness_pack(const struct px *px, struct buffer *to);
-/* Mute until welcomed by enough of the others; in a cell of one it never is. */
+/* This replica is mute until enough of the others have welcomed it; in a cell of one it never is.
+ */
 void px_begin_mute(struct px *px);
 /* Sends a hello to all other members, with the mark of this replica. */
 void px_say_hello(struct px *px);
-/* Sends a hello to one of them. */
+/* Sends a hello to one other member. */
 void px_say_hello_to(struct px *px, uint8_t to);
 /* Handles a hello: welcomes its sender, unless that has lost what it acknowledged. */
 void px_on_hello(struct px *px, uint8_t from, const struct msg_hello *m);
@@ -448,7 +450,7 @@ void px_close_if_free(struct px *px);
 /* Grants a lease of `length` to the master of `ballot`, counted from now. Its length is recorded
  * before the grant is sent, if it is longer than those before. */
 void px_grant(struct px *px, struct ballot ballot, span_t length);
-/* How the term of this master ends, as far as known. */
+/* Notes how the term of this master ends, as far as known. */
 void px_lease_ends(struct px *px, uint8_t master, struct bytes why);
 /* The master has given its lease back. */
 void px_grant_void(struct px *px);
@@ -469,11 +471,12 @@ span_t px_jitter(struct px *px);
 /* True for a voter of the list in force, as far as known. An open change may remove its vote, but
  * the voters of the new list may not know yet that they are voters. */
 bool px_may_be_candidate(const struct px *px);
-/* True when it may be one now: no lease is in its way. */
+/* True when this replica may be a candidate now: no lease is in its way. */
 bool px_may_stand(const struct px *px);
 /* Asks all voters whether this replica may be a candidate. */
 void px_ask_for_votes(struct px *px);
-/* Handles the consent of one; it becomes a candidate when a majority has consented lately. */
+/* Handles the consent of a voter; this replica becomes a candidate when a majority has consented
+ * lately. */
 void px_on_pre_voted(struct px *px, uint8_t from, const struct msg_pre_voted *m);
 /* Takes a ballot of its own and sends a Prepare to all voters. */
 void px_begin_candidacy(struct px *px);
@@ -502,7 +505,8 @@ void px_on_gathered(struct px *px, uint8_t from, const struct msg_gathered *m);
 void px_candidate_followed(struct px *px, uint8_t by);
 /* Handles a refusal, which names the ballot for which this replica was refused. */
 void px_on_refused(struct px *px, uint8_t from, const struct msg_refused *m);
-/* Ends a candidacy or mastership; the next candidacy begins `wait` from now at the earliest. */
+/* Follows the master of this ballot (BALLOT_NONE: none), and ends an own candidacy or mastership.
+ * This replica asks for votes `wait` from now at the earliest. */
 void px_follow(struct px *px, struct ballot master, span_t wait);
 /* Begins to hand the mastership over to `to` (0: the furthest member); a candidate follows. */
 void px_leave(struct px *px, uint8_t to, const char *why);
@@ -556,7 +560,7 @@ void px_heartbeat_by(struct px *px, mono_t at);
 void px_peer_copies(struct px *px, uint8_t id);
 /* Answers to heartbeats that were already sent do not count any more. */
 void px_heartbeats_skip(struct px *px);
-/* Sends a heartbeat to this one. */
+/* Sends a heartbeat to one other member. */
 void px_send_heartbeat(struct px *px, uint8_t id);
 /* Handles a follower's acceptance: slots may be chosen by it. */
 void px_on_accepted(struct px *px, uint8_t from, const struct msg_accepted *m);
@@ -582,7 +586,8 @@ void px_note_pending(struct px *px);
 /* The applied slot that is reported to the master: durable in state.db and known as chosen by the
  * durable log alone. */
 uint64_t px_applied_reported(const struct px *px);
-/* On the master: the slot up to which no member needs the log any more. */
+/* The slot up to which no member needs the log any more: as the master computes it, or as it has
+ * told the others. */
 uint64_t px_trim_target(const struct px *px);
 /* The state is durable up to this slot: the log may be trimmed. */
 void px_on_applied(struct px *px, uint64_t slot);

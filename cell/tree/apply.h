@@ -39,7 +39,7 @@ struct execution {
 	int64_t stamp_ns;           /* the master's time of day */
 	struct session *session;    /* that sent the command; NULL: it is the master's own */
 	struct requester requester; /* for which it acts */
-	struct subject who;         /* the same */
+	struct subject who;         /* the same, as ACL files name it */
 	bool alone;                 /* it is the only command of the entry */
 	struct journal *journal;    /* of the transaction; NULL if there is none */
 	size_t ended;               /* pieces that the command has removed from an ended session */
@@ -115,7 +115,7 @@ enum rc apply_delay_over(struct execution *x, const struct op_delay_over *o);
 /* Executes all operations of a transaction, or none of them. */
 enum rc apply_transaction(struct execution *x, const struct op_transaction *o,
                           struct result_transaction *r);
-/* One operation of a session, which is permitted: as a command of its own. */
+/* Executes an operation of a session, which is permitted, as a command of its own. */
 enum rc apply_operation(struct execution *x, const struct op *op, struct result *r);
 /* Sets the await bit of a session. */
 enum rc apply_await_session(struct execution *x, const struct op_await_session *o);

@@ -37,7 +37,7 @@ struct epochs {
 	uint64_t first_number; /* the next instance number when the current one began */
 };
 
-/* Leaves out as many epochs. */
+/* Skips that many epochs. */
 void epoch_skip(struct tree *t, uint64_t epochs);
 
 /* ---- member_table.c ----
@@ -227,35 +227,35 @@ struct dirty {
 	uint64_t saved; /* applied index in the rows that were handed out last */
 };
 
-/* The row of the node has changed, */
+/* The row of the node has changed. */
 void dirty_node(struct tree *t, const struct node *n);
-/* that of the session, */
+/* The row of the session has changed. */
 void dirty_session(struct tree *t, const struct session *s);
-/* that of the session's result, */
+/* The row of the session's result has changed. */
 void dirty_result(struct tree *t, uint64_t session, const struct cached_reply *k);
-/* that of the change. */
+/* The row of the change has changed. */
 void dirty_change(struct tree *t, uint64_t number);
-/* The node is going, and its number is never used again; */
+/* The node is going, and its number is never used again. */
 void dirty_node_gone(struct tree *t, uint64_t node);
-/* the session; */
+/* The session is going. */
 void dirty_session_gone(struct tree *t, uint64_t session);
-/* the session's result; */
+/* The session's result is going. */
 void dirty_result_gone(struct tree *t, uint64_t session, uint64_t number);
-/* the change. */
+/* The change is going. */
 void dirty_change_gone(struct tree *t, uint64_t number);
-/* The row of this key has changed, or is gone: of openers, */
+/* The opener's row has changed, or is gone. */
 void dirty_opener(struct tree *t, uint64_t session, uint64_t opened);
-/* of locks, */
+/* The lock's row has changed, or is gone. */
 void dirty_lock(struct tree *t, uint64_t node);
-/* of holders, */
+/* The holder's row has changed, or is gone. */
 void dirty_holder(struct tree *t, uint64_t node, uint64_t session, uint64_t owner);
-/* of members, */
+/* The member's row has changed, or is gone. */
 void dirty_member(struct tree *t, uint8_t id);
-/* of settings, */
+/* The setting's row has changed, or is gone. */
 void dirty_setting(struct tree *t, uint8_t code);
-/* of principals. */
+/* The principal's row has changed, or is gone. */
 void dirty_principal(struct tree *t, uint64_t generation);
-/* of the signing keys. */
+/* The row of the signing keys has changed, or is gone. */
 void dirty_signing_keys(struct tree *t);
 /* No row is dirty. */
 void dirty_rows_forget(struct tree *t);
@@ -401,11 +401,11 @@ bool acl_has_administrator(const struct tree *t, const struct principal *without
  * charge. */
 enum { QUOTA_NODE_BYTES = 256 };
 
-/* The node is counted, in the cell and below each directory above it; */
+/* Counts the node, in the cell and below each directory above it. */
 void quota_add(struct tree *t, struct node *n);
-/* is not any more; */
+/* Counts the node no longer. */
 void quota_remove(struct tree *t, struct node *n);
-/* is about to have contents of that length. */
+/* Counts the length of the contents that the node is about to have. */
 void quota_resize(struct tree *t, struct node *n, size_t len);
 /* Counts what is below each directory of a tree that was loaded; false: a chain of parents is
  * endless. */

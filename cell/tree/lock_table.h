@@ -123,7 +123,7 @@ void lock_end_node(struct tree *t, struct node *n);
 void lock_end_session(struct execution *x, struct session *s, size_t most);
 /* Frees all locks and holders: the tree ends. */
 void lock_table_free(struct tree *t);
-/* Leaves out as many fences. */
+/* Skips that many fences. */
 void lock_skip_fences(struct tree *t, uint64_t fences);
 
 #endif

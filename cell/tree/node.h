@@ -123,7 +123,7 @@ struct node *node_add(struct tree *t, struct node *parent, struct bytes name, en
 bool node_link(struct tree *t, struct node *n);
 /* Removes a childless node from the table and its directory; it keeps its lock and openers. */
 void node_detach(struct tree *t, struct node *n);
-/* Puts it back there. */
+/* Puts a detached node back into both. */
 void node_attach(struct tree *t, struct node *n);
 /* Frees a detached node, and remembers its name; its lock and openers are gone already. */
 void node_free_deleted(struct tree *t, struct node *n);
@@ -159,7 +159,7 @@ struct mortal_files {
 
 /* Adds the node to these files, if it has a time to live. */
 void ttl_link(struct tree *t, struct node *n);
-/* Removes it from them. */
+/* Removes the node from these files, if it is one. */
 void ttl_unlink(struct tree *t, struct node *n);
 /* Gives the file a time to live, which begins now; 0: none. */
 void ttl_set(struct execution *x, struct node *n, uint32_t seconds);

@@ -78,8 +78,8 @@ RB_PROTOTYPE(principal_sessions, session, by_principal, )
 
 struct tree_sessions {
 	struct sessions by_id;
-	struct nonces by_nonce;                 /* the live ones, */
-	struct principal_sessions by_principal; /* and again */
+	struct nonces by_nonce;                 /* the live ones */
+	struct principal_sessions by_principal; /* the live ones, too */
 	struct ended_sessions ended;
 	size_t n;          /* of all */
 	size_t ended_most; /* pieces that one command takes away from an ended session */
@@ -94,7 +94,7 @@ struct session *session_live(const struct tree *t, uint64_t id);
 /* The subject for which the requester acts; an empty principal: its session is not live, or its
  * principal was removed. */
 struct subject session_subject_of(const struct tree *t, const struct requester *who);
-/* The same of a session that is live; NULL if there is none. */
+/* The same for a user of the live session `s`; NULL if there is none. */
 struct subject session_subject(const struct tree *t, const struct session *s, struct bytes user);
 /* The live session of this nonce; NULL when there is none. */
 struct session *session_by_nonce(const struct tree *t, struct bytes nonce);
@@ -104,7 +104,8 @@ struct session *session_add(struct tree *t, const struct tree_session *from);
 void session_table_free(struct tree *t);
 /* The session is no longer live, and the first part of its locks and files is removed. */
 void session_end(struct execution *x, struct session *s, enum end_cause cause);
-/* Removes the next part; the last one removes the session, too, and returns true. */
+/* Removes the next part of what an ended session has; true if it was the last one, and the session
+ * is removed, too. */
 bool session_finish(struct execution *x, struct session *s);
 
 #endif
