@@ -22,7 +22,6 @@
 #include "cell/base/mono.h"
 #include "cell/master/master_request.h"
 #include "cell/tree/tree.h"
-#include "cell/wire/codec.h"
 
 struct gate_pass;
 struct gate_session;

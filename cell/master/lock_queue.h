@@ -9,7 +9,6 @@
 
 #include "cell/master/timer.h"
 #include "cell/tree/tree.h"
-#include "cell/wire/codec.h"
 
 struct m_request;
 struct m_session;

@@ -3,7 +3,6 @@
  * a holder releases the lock, the grant to the next one goes into the same entry. */
 #include <stdlib.h>
 
-#include "cell/base/keyed.h"
 #include "cell/base/memory.h"
 #include "cell/base/must.h"
 #include "cell/master/internal.h"

@@ -7,7 +7,6 @@
 
 #include "cell/base/keyed.h"
 #include "cell/tree/tree.h"
-#include "cell/wire/codec.h"
 
 struct m_connection;
 struct m_session;

@@ -11,14 +11,11 @@
 #include "cell/base/bytes.h"
 #include "cell/base/limit.h"
 #include "cell/tree/tree.h"
-#include "cell/wire/codec.h"
 
 struct m_connection;
 struct m_request;
 struct m_session;
 struct master;
-struct op;
-struct requester;
 
 /* ---- order.c ----
  *

@@ -17,7 +17,6 @@
 #include "cell/master/session_lease.h"
 #include "cell/master/timer.h"
 #include "cell/tree/tree.h"
-#include "cell/wire/codec.h"
 
 struct gate_pass;
 struct m_connection;

@@ -6,7 +6,6 @@
 #include "cell/base/memory.h"
 #include "cell/base/must.h"
 #include "cell/paxos/internal.h"
-#include "cell/wire/codec.h"
 
 /* ---- status ---- */
 

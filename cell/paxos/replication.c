@@ -16,7 +16,6 @@
 #include "cell/base/checksum.h"
 #include "cell/base/must.h"
 #include "cell/paxos/internal.h"
-#include "cell/wire/codec.h"
 
 /* ---- flow ----
  *

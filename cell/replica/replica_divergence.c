@@ -1,6 +1,5 @@
 /* Digests of the state: computed, sent and received by this replica; see divergence.h. */
 #include "cell/replica/internal.h"
-#include "cell/wire/codec.h"
 
 /* The digest is that of all applied entries, and of a slice of the stored state. The factor is
  * there because the same error in both could cancel itself otherwise. */

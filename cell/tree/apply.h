@@ -3,7 +3,6 @@
 #define LSFS_TREE_APPLY_H
 
 #include "cell/tree/tree.h"
-#include "cell/wire/codec.h"
 
 struct journal;
 struct node;

@@ -9,9 +9,7 @@
 #include "cell/tree/lock_table.h"
 #include "cell/tree/node.h"
 #include "cell/tree/tree.h"
-#include "cell/wire/codec.h"
 
-struct node;
 struct session;
 
 /* ---- session_table.c: kept answers ----
