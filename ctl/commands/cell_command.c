@@ -43,31 +43,25 @@ assign(void *to, const char *text)
 	return true;
 }
 
-static json_t *
-row_json(const struct setting_row *row)
-{
-	json_t *one = json_object();
-
-	json_object_set_new(one, "value", json_number(row->value));
-	json_object_set_new(one, "unit", json_stringn((const char *)row->unit.data, row->unit.len));
-	json_object_set_new(one, "longest", json_number(row->longest));
-	json_object_set_new(one, "lowest", json_number(row->lowest));
-	json_object_set_new(one, "highest", json_number(row->highest));
-	json_object_set_new(one, "default", json_number(row->standard));
-	return one;
-}
-
 static void
-on_settings(void *user, const struct message *m)
+take_settings(void *user, const struct message *m)
 {
 	struct cursor rest = cursor_of(m->settings.settings.packed);
 	struct setting_row row;
-	json_t *all = user;
+	json_t *all = user, *one;
 
 	json_object_clear(all);
-	while (wire_next_setting_row(&rest, &row))
-		json_object_setn_new(all, (const char *)row.name.data, row.name.len,
-		                     row_json(&row));
+	while (wire_next_setting_row(&rest, &row)) {
+		one = json_object();
+		json_object_set_new(one, "value", json_number(row.value));
+		json_object_set_new(one, "unit",
+		                    json_stringn((const char *)row.unit.data, row.unit.len));
+		json_object_set_new(one, "longest", json_number(row.longest));
+		json_object_set_new(one, "lowest", json_number(row.lowest));
+		json_object_set_new(one, "highest", json_number(row.highest));
+		json_object_set_new(one, "default", json_number(row.standard));
+		json_object_setn_new(all, (const char *)row.name.data, row.name.len, one);
+	}
 }
 
 static void
@@ -93,16 +87,17 @@ print_settings(json_t *settings)
 	json_object_foreach(settings, name, row)
 	{
 		const uint8_t code = setting_named(name, strlen(name));
+		bool lowered;
 
 		number_text(row, "value", code, value);
 		number_text(row, "lowest", code, lowest);
 		number_text(row, "highest", code, highest);
 		number_text(row, "default", code, standard);
 		number_text(row, "longest", code, longest);
+		lowered = strcmp(value, longest) != 0;
 		line_print("%-16s %-8s %s to %s, default %s%s%s%s", name, value, lowest, highest,
-		           standard, strcmp(value, longest) != 0 ? "; leases of " : "",
-		           strcmp(value, longest) != 0 ? longest : "",
-		           strcmp(value, longest) != 0 ? " may still run" : "");
+		           standard, lowered ? "; leases of " : "", lowered ? longest : "",
+		           lowered ? " may still run" : "");
 	}
 }
 
@@ -165,10 +160,10 @@ cell_json(const char *path, const struct cell_file *cell_file)
 	return all;
 }
 
-/* With one object for each setting, according to the replica with the newest state among those that
- * answer. NULL: no replica can be asked, or none answers. */
+/* The settings of the cell, an object for each, according to the replica with the newest state
+ * among those that answer. NULL: no replica can be asked, or none answers. */
 static json_t *
-ask_cell(const struct ctl *ctl, const char *path, const struct cell_file *cell_file)
+settings_of(const struct ctl *ctl, const char *path, const struct cell_file *cell_file)
 {
 	json_t *settings = json_object();
 	struct noise_pair key;
@@ -176,7 +171,7 @@ ask_cell(const struct ctl *ctl, const char *path, const struct cell_file *cell_f
 	          cell_key(ctl, path, &key);
 
 	if (ok) {
-		ok = ask_settings(cell_file, &key, on_settings, settings);
+		ok = ask_settings(cell_file, &key, take_settings, settings);
 		explicit_bzero(&key, sizeof key);
 	}
 	if (ok)
@@ -228,13 +223,14 @@ run_show(const struct ctl *ctl, int argc, char **argv)
 	(void)argv;
 	if (!cell_find(ctl, path, &cell_file))
 		return CTL_FAILED;
-	settings = ask_cell(ctl, path, &cell_file);
-	if (ctl->json)
+	settings = settings_of(ctl, path, &cell_file);
+	if (ctl->json) {
 		show_json(path, &cell_file, settings);
-	else
+	} else {
 		show_text(path, &cell_file);
-	if (!ctl->json && settings != NULL)
-		print_settings(settings);
+		if (settings != NULL)
+			print_settings(settings);
+	}
 	json_decref(settings);
 	return CTL_OK;
 }
@@ -273,7 +269,7 @@ run_create(const struct ctl *ctl, int argc, char **argv)
 
 /* ---- refresh and rotate-key ---- */
 
-static bool
+static void
 report(const struct ctl *ctl, const struct cell_admin *o, bool changed)
 {
 	json_t *all;
@@ -284,14 +280,13 @@ report(const struct ctl *ctl, const struct cell_admin *o, bool changed)
 		json_object_set_new(all, "changed", json_boolean(changed));
 		json_text_print(all);
 		json_decref(all);
-		return true;
+		return;
 	}
 	printf("%s: %s: version %" PRIu64 ", replicas", o->file,
 	       changed ? "brought up to date" : "up to date", o->cell_file.version);
 	for (int i = 0; i < o->cell_file.replicas_n; i++)
 		printf(" %d", o->cell_file.replicas[i].id);
 	putchar('\n');
-	return true;
 }
 
 /* The replica that answers may be behind: its keys count unless those of a later state are
@@ -316,8 +311,8 @@ cell_ask_keys(struct cell_file *cell_file, const struct noise_pair *key)
 	return ask_settings(cell_file, key, take_keys, cell_file);
 }
 
-/* The cell's list of replicas, in `o`, which is asked for with the newest list that this machine
- * knows. */
+/* Asks the cell for its list of replicas and its signing keys, into `o`; the replicas to ask are
+ * those of the newest list that this machine knows. False after an error message. */
 static bool
 find_list(const struct ctl *ctl, struct cell_admin *o)
 {
@@ -348,7 +343,8 @@ cell_lacks_key(const struct cell_file *given, const struct cell_file *members,
 	return ask_settings(members, key, take_keys, &newest) && has_newer_keys(given, &newest);
 }
 
-/* Keeps of the file that is there what is not older. */
+/* Writes the list and the keys of the cell into its file, but none that is older than that of the
+ * file. False after an error message. */
 static bool
 bring_up_to_date(const struct ctl *ctl, struct cell_admin *o)
 {
@@ -365,17 +361,21 @@ bring_up_to_date(const struct ctl *ctl, struct cell_admin *o)
 		is->has_former = was.has_former;
 		is->key_version = was.key_version;
 	}
-	if (was.version >= is->version && !newer_keys)
-		return report(ctl, o, false);
+	if (was.version >= is->version && !newer_keys) {
+		report(ctl, o, false);
+		return true;
+	}
 	if (was.version > is->version) {
 		memcpy(is->replicas, was.replicas, sizeof is->replicas);
 		is->replicas_n = was.replicas_n;
 		is->version = was.version;
 	}
-	if (cell_file_refresh(o->file, is, why, sizeof why))
-		return report(ctl, o, true);
-	log_error("%s", why);
-	return false;
+	if (!cell_file_refresh(o->file, is, why, sizeof why)) {
+		log_error("%s", why);
+		return false;
+	}
+	report(ctl, o, true);
+	return true;
 }
 
 static int

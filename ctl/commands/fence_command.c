@@ -14,7 +14,7 @@
 #include "cell/sys/log.h"
 #include "ctl/ctl.h"
 
-enum { LONGEST_TOKEN = 20 };
+enum { LONGEST_TOKEN = 20 }; /* digits of a 64-bit number */
 
 struct fence {
 	char state[PATH_MAX]; /* the file with the highest token */
@@ -103,25 +103,9 @@ record(const struct fence *f)
 	return error == 0 ? CTL_OK : failed(f, "cannot record the token", error);
 }
 
-static int
-admit(struct fence *f)
-{
-	int rc = lock(f);
-
-	if (rc == CTL_OK)
-		rc = read_state(f);
-	if (rc != CTL_OK)
-		return rc;
-	if (f->token < f->highest) {
-		log_error("%s: stale token: %" PRIu64 " is lower than %" PRIu64, f->state, f->token,
-		          f->highest);
-		return CTL_FAILED;
-	}
-	return record(f);
-}
-
-/* A link stays, and the file that it leads to is replaced: that is made, empty, if it is missing.
- * So all names of a file stand for one state, and for one lock. */
+/* All names of a file stand for one state and one lock: `state` is the file that a symbolic link
+ * leads to, because the link itself would be replaced with the first token. A file that does not
+ * exist is made, empty. False with errno. */
 static bool
 resolve(const char *name, char state[PATH_MAX])
 {
@@ -148,7 +132,17 @@ run(const struct ctl *ctl, int argc, char **argv)
 		log_error("%s: cannot be made: %s", argv[0], strerror(errno));
 		return CTL_FAILED;
 	}
-	rc = admit(&f);
+	rc = lock(&f);
+	if (rc == CTL_OK)
+		rc = read_state(&f);
+	if (rc != CTL_OK)
+		return rc;
+	if (f.token < f.highest) {
+		log_error("%s: stale token: %" PRIu64 " is lower than %" PRIu64, f.state, f.token,
+		          f.highest);
+		return CTL_FAILED;
+	}
+	rc = record(&f);
 	return rc == CTL_OK ? program_become(ctl->command) : rc;
 }
 

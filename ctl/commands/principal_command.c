@@ -19,21 +19,8 @@ struct listing {
 	json_t *all;
 	enum rc rc;
 	char last[LIMIT_PRINCIPAL + 1]; /* name in the list */
-	bool more;
+	bool more;                      /* the cell has principals behind it */
 };
-
-static json_t *
-row_json(const struct principal_row *row)
-{
-	char text[KEY_TEXT] = "";
-	json_t *one = json_object();
-
-	if (row->key.len > 0 && !key_to_text(row->key.data, row->key.len, text, sizeof text))
-		text[0] = '\0';
-	json_object_set_new(one, "name", json_stringn((const char *)row->name.data, row->name.len));
-	json_object_set_new(one, "public_key", json_string(text));
-	return one;
-}
 
 static void
 on_principals(void *user, const struct message *m)
@@ -41,11 +28,19 @@ on_principals(void *user, const struct message *m)
 	struct listing *l = user;
 	struct cursor rest = cursor_of(m->principals.principals.packed);
 	struct principal_row row;
+	char key[KEY_TEXT];
+	json_t *one;
 
 	l->rc = m->principals.rc;
 	l->more = false;
 	while (wire_next_principal_row(&rest, &row)) {
-		json_array_append_new(l->all, row_json(&row));
+		if (row.key.len == 0 || !key_to_text(row.key.data, row.key.len, key, sizeof key))
+			key[0] = '\0';
+		one = json_object();
+		json_object_set_new(one, "name",
+		                    json_stringn((const char *)row.name.data, row.name.len));
+		json_object_set_new(one, "public_key", json_string(key));
+		json_array_append_new(l->all, one);
 		l->more = m->principals.more != 0;
 		snprintf(l->last, sizeof l->last, "%.*s", (int)row.name.len,
 		         (const char *)row.name.data);

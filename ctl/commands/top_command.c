@@ -7,8 +7,8 @@
 #include "ctl/cell.h"
 #include "ctl/cell_status.h"
 
-/* NULL where there is no list: of a cell in one process, without a key, or after an error
- * message. */
+/* The sessions of the cell. NULL: it runs in one process, there is no key to ask it with, or it
+ * can't be asked, after an error message. */
 static json_t *
 sessions_of(const struct ctl *ctl, const char *path)
 {
@@ -32,23 +32,6 @@ sessions_of(const struct ctl *ctl, const char *path)
 	return sessions;
 }
 
-static void
-print_text(json_t *status, json_t *sessions, json_t *locks)
-{
-	if (isatty(STDOUT_FILENO))
-		fputs("\033[H\033[J", stdout); /* an empty screen */
-	if (status)
-		cell_status_print(status);
-	if (sessions) {
-		putchar('\n');
-		session_list_print(sessions);
-	}
-	if (locks) {
-		putchar('\n');
-		lock_list_print(locks);
-	}
-}
-
 /* The lists are not asked for when the state is not known: each would wait for the cell. */
 static bool
 show(const struct ctl *ctl, const char *path)
@@ -61,10 +44,22 @@ show(const struct ctl *ctl, const char *path)
 	json_object_set_new(all, "status", status ? status : json_null());
 	json_object_set_new(all, "sessions", sessions ? sessions : json_null());
 	json_object_set_new(all, "locks", locks ? locks : json_null());
-	if (ctl->json)
+	if (ctl->json) {
 		json_text_print_line(all);
-	else
-		print_text(status, sessions, locks);
+	} else {
+		if (isatty(STDOUT_FILENO))
+			fputs("\033[H\033[J", stdout); /* an empty screen */
+		if (status)
+			cell_status_print(status);
+		if (sessions) {
+			putchar('\n');
+			session_list_print(sessions);
+		}
+		if (locks) {
+			putchar('\n');
+			lock_list_print(locks);
+		}
+	}
 	fflush(stdout);
 	json_decref(all);
 	return good;
