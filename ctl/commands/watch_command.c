@@ -65,8 +65,9 @@ struct watch {
 	uint64_t since; /* the changes above this index of the log; NOT_SINCE: events */
 };
 
-/* Instead of printing. The command is run, or the signal sent, when the paths have changed and then
- * not for a while, and not before the last run has ended: that finds the last state only. */
+/* The reaction to changes, instead of printing them. The command is run, or the signal sent, when
+ * the paths have changed and then not for a while, and not before the last run has ended: so it
+ * finds the last state only. */
 struct reaction {
 	const char *command;
 	int signal; /* 0: none */
@@ -90,11 +91,10 @@ reacts(void)
 
 /* ---- opening ---- */
 
-static bool
+static void
 failed(const char *path, int error)
 {
 	log_error("%s: %s", path, strerror(error));
-	return false;
 }
 
 /* The part of a line that says what it is about. */
@@ -174,8 +174,8 @@ add_state(const char *path, const struct stat *st, int kind, struct FTW *at)
 	return at->level > 0 && !watched.trees ? FTW_SKIP_SUBTREE : FTW_CONTINUE;
 }
 
-/* Differs when the paths, or what is in their directories or trees, are others or have other
- * contents. */
+/* A sum over the paths and what is in their directories or trees: it is another one when a file was
+ * replaced or has other contents. */
 static uint64_t
 state_of_paths(const struct watch *w)
 {
@@ -227,7 +227,8 @@ react(const struct watch *w)
 	}
 }
 
-/* Waits for the run, if there is one. Its failure is told, and the next change runs it again. */
+/* Waits for the run, if there is one. A failure is logged; the next change runs the command again.
+ */
 static void
 end_run(void)
 {
@@ -284,7 +285,8 @@ target_of(struct watch *w, const struct stream *s, const char *line)
 	return NULL;
 }
 
-/* True if it was the last of those that are to be printed. */
+/* True when the command is done, with its exit code in *rc: the line was the last of those that are
+ * to be printed, or could not be written. */
 static bool
 print(struct watch *w, const char *line, int *rc)
 {
@@ -292,7 +294,8 @@ print(struct watch *w, const char *line, int *rc)
 	return *rc == CTL_FAILED || (w->count > 0 && --w->count == 0);
 }
 
-/* True when the command is done, with its exit code in *rc. */
+/* Opens the paths that were missing and exist now: each of them is an event. True when the command
+ * is done, with its exit code in *rc. */
 static bool
 find_missing(struct watch *w, int *rc)
 {
@@ -341,10 +344,22 @@ on_line(struct watch *w, struct stream *s, const char *line, int *rc)
 	return false;
 }
 
+/* Reads what the stream has, and handles each whole line. True when the command is done, with its
+ * exit code in *rc. */
 static bool
-on_text(struct watch *w, struct stream *s, int *rc)
+on_readable(struct watch *w, struct stream *s, int *rc)
 {
+	const ssize_t n = read(s->fd, s->text + s->len, sizeof s->text - s->len);
 	char *line = s->text, *end;
+
+	*rc = CTL_FAILED;
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return false;
+	if (n <= 0) {
+		failed(s->mountpoint, n < 0 ? errno : ENOTCONN);
+		return true;
+	}
+	s->len += (size_t)n;
 
 	while ((end = memchr(line, '\n', s->len - (size_t)(line - s->text)))) {
 		*end = '\0';
@@ -355,22 +370,6 @@ on_text(struct watch *w, struct stream *s, int *rc)
 	s->len -= (size_t)(line - s->text);
 	memmove(s->text, line, s->len);
 	return false;
-}
-
-static bool
-on_readable(struct watch *w, struct stream *s, int *rc)
-{
-	const ssize_t n = read(s->fd, s->text + s->len, sizeof s->text - s->len);
-
-	*rc = CTL_FAILED;
-	if (n < 0 && (errno == EAGAIN || errno == EINTR))
-		return false;
-	if (n <= 0) {
-		failed(s->mountpoint, n < 0 ? errno : ENOTCONN);
-		return true;
-	}
-	s->len += (size_t)n;
-	return on_text(w, s, rc);
 }
 
 static int
@@ -423,9 +422,9 @@ is_about(const struct watch *w, const char *line)
 	return is_event(line, "compacted");
 }
 
-/* Reads the changes from an index on; when a read has failed, because the cell was away for the
- * grace period or the session has ended, from the last index again, but for the lines of it that
- * are known. */
+/* Reads the changes above an index. A read fails when the cell was away for the grace period or the
+ * session has ended: then the file is opened again at the last index, and as many lines of that
+ * index are skipped as were read before. */
 static int
 watch_changes(struct watch *w)
 {
@@ -472,7 +471,10 @@ watch_changes(struct watch *w)
 static bool
 take_index(void *to, const char *text)
 {
-	return strcmp(text, "0") == 0 ? (*(uint64_t *)to = 0, true) : ctl_take_count(to, text);
+	if (strcmp(text, "0") != 0)
+		return ctl_take_count(to, text);
+	*(uint64_t *)to = 0;
+	return true;
 }
 
 /* "HUP", or "SIGHUP" */
