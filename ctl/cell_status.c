@@ -20,7 +20,8 @@ enum { USAGE_PATIENCE_S = 2 };
 
 /* ---- gathering, into one JSON object whose order is the printing order ---- */
 
-/* Some values are names, which stay strings even if they look like a number. */
+/* A value as JSON: a number, unless it is of a key whose values are names, which may look like one.
+ */
 static json_t *
 value_of(const char *key, const char *text)
 {
@@ -37,7 +38,7 @@ value_of(const char *key, const char *text)
 	return json_string(text);
 }
 
-/* Adds each line "key value" or "key: value"; a number becomes a JSON number. */
+/* Adds each line "key value" or "key: value" of a mount's status. */
 static void
 add_status(json_t *to, char *text)
 {
@@ -52,8 +53,8 @@ add_status(json_t *to, char *text)
 	}
 }
 
-/* Adds the usage; nothing when there is no answer in time: when the cell has just lost its master
- * the mount does not know it yet, and the call would wait. False after an error message. */
+/* Adds the usage, unless the mount does not answer in time: while it does not know yet that the
+ * cell has lost its master, the call waits. False after an error message. */
 static bool
 add_usage(json_t *to, const char *mountpoint)
 {
@@ -105,20 +106,8 @@ gather_mount(const struct run_record *r)
 	return NULL;
 }
 
-/* As the mount tells: a cell in one process, or one whose replicas are not asked for lack of a
- * key. */
-static void
-add_master_of_mount(json_t *all)
-{
-	const json_t *master = json_object_get(all, "master");
-
-	json_object_set_new(all, "limits", limits_of_mount(all));
-	health_add_limits(problems_of(all), json_object_get(all, "limits"));
-	if (json_array_size(problems_of(all)) == 0 && json_integer_value(master) == 0)
-		finding_add(problems_of(all), FINDING_no_master,
-		            json_string_value(json_object_get(all, "cell")));
-}
-
+/* The state of a mounted cell: as its replicas tell it, or, of a cell in one process or without a
+ * key to ask them with, as the mount does. NULL after an error message. */
 static json_t *
 of_mount(const struct ctl *ctl, const struct run_record *record, bool thorough)
 {
@@ -142,7 +131,12 @@ of_mount(const struct ctl *ctl, const struct run_record *record, bool thorough)
 		json_object_update_missing(all, replicas);
 		json_decref(replicas);
 	} else {
-		add_master_of_mount(all);
+		json_object_set_new(all, "limits", limits_of_mount(all));
+		health_add_limits(problems_of(all), json_object_get(all, "limits"));
+		if (json_array_size(problems_of(all)) == 0 &&
+		    json_integer_value(json_object_get(all, "master")) == 0)
+			finding_add(problems_of(all), FINDING_no_master,
+			            json_string_value(json_object_get(all, "cell")));
 	}
 	if (thorough && as.key)
 		doctor_key(problems_of(all), as.key);

@@ -33,7 +33,7 @@ enum {
 	NOTHING_LOOKED_AT = 2,
 };
 
-/* ---- ACL names, each of which should have a file ---- */
+/* ---- patience ---- */
 
 /* A cell that has become silent does not hold up the look at it: after some seconds signals end the
  * call that waits for it, and the look. They are repeated, since one that arrives just before the
@@ -58,8 +58,10 @@ doctor_be_patient(long seconds)
 	setitimer(ITIMER_REAL, &timer, NULL);
 }
 
+/* ---- ACL names, each of which should have a file ---- */
+
 struct acl_visit {
-	json_t *findings, *seen; /* seen: the names, of whose files each is looked at once */
+	json_t *findings, *seen; /* seen: the names whose files were looked at */
 	const char *root;
 };
 
@@ -181,6 +183,7 @@ doctor_keys(json_t *findings, const struct ctl *ctl)
 		key_in(findings, home, ".config/lsfs/key");
 }
 
+/* The keys in the directory of a cell file: `up` and `cell create` put them there. */
 static void
 look_beside(json_t *findings, const char *file)
 {
@@ -196,7 +199,7 @@ look_beside(json_t *findings, const char *file)
 			look_at_directory(findings, data);
 }
 
-/* Where the packages have the replicas of this machine. */
+/* The data directories of this machine's replicas, as the packages place them. */
 static void
 look_in_state_directory(json_t *findings)
 {
@@ -262,7 +265,7 @@ is_topmost(const struct mountinfo *info)
 	return mountinfo_at(info->path, &top) && top.id == info->id;
 }
 
-/* The first mount of that cell, by the user, with that key. */
+/* Notes the first mount of a cell by a user with a key; a further one is a finding. */
 static void
 note_mount(const struct visit *v, const struct mountinfo *info, const struct run_record *record,
            const char *file)
@@ -279,7 +282,8 @@ note_mount(const struct visit *v, const struct mountinfo *info, const struct run
 		                   "the first is %s", json_string_value(first));
 }
 
-/* A user of this machine counts as one of the cell: * names it. */
+/* With allow_other every user of this machine reaches the cell, and an ACL file that holds `*`
+ * gives its rights to each of them. */
 static void
 look_at_everybody(json_t *findings, const char *root)
 {
@@ -354,7 +358,8 @@ doctor_mounts(json_t *findings, const char *path, const char *file, json_t *cell
 
 /* ---- mounts that are missing ---- */
 
-/* Finds the device of a directory and the id of its mount, by which local locks in it are found. */
+/* The device of a directory and the id of its mount, by which local locks in it are found. False:
+ * the directory can't be reached. */
 static bool
 place_of(const char *directory, struct mountinfo *info)
 {

@@ -34,10 +34,10 @@ struct report {
 	mono_t time;
 };
 
-/* Of the lock. */
+/* The try of the holder before. */
 struct earlier_try {
-	bool tried; /* and the lock is tried for again */
-	int told;   /* the error of the try before, which was printed; 0: none */
+	bool tried; /* there was one, and the lock is tried for again */
+	int told;   /* the error for which it failed, which was printed; 0: none */
 };
 
 /* The supervisor's orders, a byte each: to start the command; to release the lock, of a command

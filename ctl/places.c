@@ -52,11 +52,11 @@ place_default(const char *cell, struct place *place)
 /* ---- searching the run records ---- */
 
 struct search {
-	const char *source, *path, *cell;
-	struct run_record *found;
-	bool alive;
-	int n;
-	struct mountinfo device;
+	const char *source, *path, *cell; /* NULL: not asked for */
+	struct run_record *found;         /* the last one that matches */
+	bool alive;                       /* its daemon runs */
+	int n;                            /* of those that match */
+	struct mountinfo device;          /* for match_device */
 	int sources; /* changes of the source from one record to the next: at least the number of
 	              * different sources, and 1 only if all are equal */
 };

@@ -22,7 +22,7 @@ struct started {
  * too long. replicas_let_go must follow in both cases. */
 bool replicas_start(const char *directory, const struct cell_file *cell_file,
                     const struct noise_pair *key, struct started *started);
-/* Releases *started, and stops its replicas unless `run`. */
+/* Releases *started, and stops the replicas in it unless they are to run on (`run`). */
 void replicas_let_go(struct started *started, bool run);
 
 /* Asks all running replicas to end, and waits until they have. False after an error message for

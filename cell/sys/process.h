@@ -1,6 +1,7 @@
-/* Processes: the descriptors that this process inherits, its output, and the end of other
- * processes. A killed process holds its locks until its last thread is gone, which may wait for a
- * disk; a successor started at once must wait for that, not fail because the lock is held. */
+/* Processes: facts about others from /proc, and their end; the descriptors that this process
+ * inherits, its output, and its reports to a service manager. A killed process holds its locks
+ * until its last thread is gone, which may wait for a disk; a successor started at once must wait
+ * for that, not fail because the lock is held. */
 #ifndef LSFS_SYS_PROCESS_H
 #define LSFS_SYS_PROCESS_H
 
@@ -31,7 +32,7 @@ struct proc_status {
 bool proc_file_status(pid_t pid, struct proc_status *status);
 
 struct proc_descriptor {
-	int mount;    /* the id of mountinfo */
+	int mount;    /* the id of its mount, see cell/sys/mountinfo.h */
 	uint64_t ino; /* 0: not shown, as by older kernels */
 	int flags;    /* of its open(2), as far as they last */
 };
