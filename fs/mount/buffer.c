@@ -104,8 +104,8 @@ buffer_drop(struct mount *m, struct handle *h)
 	h->writers_n = 0;
 }
 
-/* When the file was opened with O_TRUNC, a later write still starts from empty contents; but the
- * truncation alone is no longer committed. */
+/* A write that follows in a file that was opened with O_TRUNC still starts from empty contents; but
+ * the truncation alone is not committed any more. */
 void
 buffer_revert(struct mount *m, struct handle *h)
 {
@@ -171,7 +171,7 @@ whole_too_big(const struct handle *h)
 
 /* ---- the quota ---- */
 
-/* By how much the committed contents grow when the buffer has this length. */
+/* The bytes by which the committed contents grow when the buffer has this length. */
 static uint64_t
 growth(const struct handle *h, uint64_t length)
 {
@@ -191,9 +191,9 @@ room_heard(struct mount *m, struct call *c, const struct client_answer *a)
 	c->next(m, c);
 }
 
-/* The buffer is to have this length, at least. A length that the quota does not allow any more is
- * refused now, because few programs see an error of close(2). The commit is decided by the cell all
- * the same: others may have been faster. */
+/* Goes on with `next` once it is known whether the quota allows a buffer of this length, with the
+ * errno in c->error. A write is refused that early because few programs see an error of close(2);
+ * the cell decides about the commit all the same, since other clients may have been faster. */
 static void
 seek_room(struct mount *m, struct call *c, uint64_t length, call_next *next)
 {
@@ -221,8 +221,8 @@ write_committed(struct mount *m, struct call *c)
 		call_count(m, c, c->event.data.len);
 }
 
-/* The flags of the call count, not those of the open: fcntl(F_SETFL) can change O_APPEND while the
- * file is open. */
+/* True if the write goes to the end, by the flags of the call, not of the open: fcntl(F_SETFL) can
+ * change O_APPEND while the file is open. */
 static bool
 write_at_end(const struct mount_event *e)
 {
@@ -235,8 +235,7 @@ write_appends(const struct handle *h, const struct mount_event *e)
 	return write_at_end(e) && h->edit != EDIT_WHOLE && !h->unconditional;
 }
 
-/* The length of the contents after the write: a lower limit, from the attributes that the mount
- * has. */
+/* The least length of the contents after the write, as far as the mount knows their attributes. */
 static uint64_t
 write_end(const struct handle *h, const struct mount_event *e)
 {
@@ -302,7 +301,7 @@ write_allowed(struct mount *m, struct call *c)
 		write_take(m, c);
 }
 
-/* Runs once the base was fetched, if the write needs one. */
+/* The handle has the base of the write, if it needs one. */
 static void
 write_based(struct mount *m, struct call *c)
 {

@@ -66,7 +66,8 @@ call_refer(struct call *c, struct inode *inode)
 
 /* ---- asking ---- */
 
-/* Giving a lock back needs no guard, and a stale one may be replaced. */
+/* The acquisition without which the cell refuses the request: that of the handle's sequencer. A
+ * lock is given back without it, and a sequencer that takes its place is checked without it. */
 static struct guard
 guard_of(struct mount *m, const struct call *c)
 {
@@ -252,7 +253,7 @@ waits_for_lock(const struct call *c)
 	       c->event.lock_mode != LOCK_NONE && c->lock && c->lock->ask == ASK_QUEUED;
 }
 
-/* An event may never come. */
+/* True if the call waits for an event or a change, which may never come. */
 static bool
 waits_for_event(const struct mount *m, const struct call *c)
 {
@@ -361,13 +362,6 @@ plain_errno(enum rc rc)
 	}
 }
 
-/* True if the answer means that the node of the request does not exist. */
-static bool
-says_no_node(const struct call *c, enum rc rc)
-{
-	return rc == RC_STALE && c->op != OP_rename;
-}
-
 int
 call_errno(struct mount *m, struct call *c, const struct client_answer *a)
 {
@@ -377,7 +371,8 @@ call_errno(struct mount *m, struct call *c, const struct client_answer *a)
 		return 0;
 	if (a->rc == RC_NO_SESSION || (a->rc == RC_STALE && mount_session_lost(m, c->session)))
 		return c->handle ? ESTALE : EIO;
-	if (!says_no_node(c, a->rc))
+	/* RC_STALE says that the node of the request is gone; of a rename, one of two. */
+	if (a->rc != RC_STALE || c->op == OP_rename)
 		return plain_errno(a->rc);
 	i = inode_find(m, c->node);
 	if (i && !i->dead)

@@ -7,8 +7,9 @@
 
 /* ---- the error that is owed ---- */
 
-/* An error that nobody has heard comes before one that a close has returned. Of two of them the
- * first is kept, for anybody. Returns true if it is this one. */
+/* The handle owes one error: an error that no call has returned takes the place of one that a close
+ * has returned, and is not displaced by such a one. Of two errors that no call has returned the
+ * first is kept, and any caller is owed it. Returns true if the new error is kept. */
 static bool
 owe(struct handle *h, int error, bool heard)
 {
@@ -98,8 +99,8 @@ join_tail(struct handle *h)
 	free((void *)tail.data);
 }
 
-/* The committed buffer has become a version. It becomes the handle's snapshot, unless other commits
- * came in between. */
+/* The committed buffer has become the version `generation`, and becomes the handle's snapshot; but
+ * appended bytes only if no other commit has come between them and the version that was read. */
 static void
 commit_took(struct mount *m, struct handle *h, uint64_t generation)
 {
@@ -142,7 +143,8 @@ commit_in_memory(struct mount *m, struct handle *h)
 	return 0;
 }
 
-/* The caller hears the error, unless it was answered; other writers do not. */
+/* The call that commits returns the error. If it was answered before, or is a close, whose error
+ * shells ignore, the writers are owed the error. */
 static void
 commit_failed(struct mount *m, struct call *c)
 {
@@ -239,7 +241,8 @@ commit_or_owed(struct mount *m, struct call *c, bool again, call_next *next)
 	next(m, c);
 }
 
-/* Its writers are not known any more. */
+/* The buffer of a commit in the background is gone, with the names of its writers: so any caller is
+ * owed the error. */
 static void
 behind_heard(struct mount *m, struct call *c, const struct client_answer *a)
 {

@@ -1,4 +1,4 @@
-
+/* The file .cell/metrics: what the mount has counted, in the text format of Prometheus. */
 #include "cell/base/exposition.h"
 #include "config.h"
 #include "fs/mount/internal.h"

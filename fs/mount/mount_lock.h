@@ -5,7 +5,12 @@
 #include "fs/mount/handle.h"
 
 enum lock_kind { LOCK_FLOCK, LOCK_RECORD, LOCK_ATTRIBUTE };
-enum lock_ask { ASK_NONE, ASK_SENT, ASK_QUEUED, ASK_GIVING_BACK };
+enum lock_ask {
+	ASK_NONE,
+	ASK_SENT,   /* the cell has not answered yet */
+	ASK_QUEUED, /* the cell has queued the request, or granted it to no caller (`granted`) */
+	ASK_GIVING_BACK, /* the cell has not answered the cancel yet */
+};
 
 /* The lock of one owner on one node: the mode that it holds, and the request that it has made. */
 struct mount_lock {
@@ -17,15 +22,16 @@ struct mount_lock {
 	unsigned refs;        /* of calls */
 	enum lock_mode mode;  /* held */
 	uint64_t acquisition; /* by which the mode is held */
-	enum lock_ask ask;
+	enum lock_ask ask;    /* the request: */
 	enum lock_mode asked;
-	uint64_t asked_acquisition, asked_fh;
-	bool wait;
-	struct call *caller; /* it waits for the answer; NULL: it was interrupted */
-	bool granted;        /* granted after the caller was interrupted */
+	uint64_t asked_acquisition;
+	uint64_t asked_fh;   /* the handle of its call */
+	bool wait;           /* in the lock's queue, if another owner has the lock */
+	struct call *caller; /* the call that it answers; NULL: that was interrupted */
+	bool granted;        /* after the call was interrupted */
 	bool is_kept;
-	mono_t kept_until; /* until then a repeated call takes over the request */
-	unsigned releasing;
+	mono_t kept_until;      /* until then a repeated call takes over the request */
+	unsigned releasing;     /* releases that the cell has not answered yet */
 	struct call_list queue; /* further calls of the same owner */
 	uint64_t *handles;      /* record: the handles through which it was taken */
 	size_t handles_n, handles_room;
@@ -67,8 +73,8 @@ void lock_interrupted(struct mount *m, struct mount_lock *l);
 void lock_next(struct mount *m, struct mount_lock *l);
 /* The request is not kept any more for a call that was interrupted. */
 void lock_unkeep(struct mount *m, struct mount_lock *l);
-/* The owner has lost over the conversion for which it waits what it held: another holder waited for
- * one before, and they would wait for each other. */
+/* The cell has released what the owner held, because the owner waits for a conversion, and another
+ * holder waited for one before: they would wait for each other. */
 void lock_given_up(struct mount *m, struct mount_lock *l);
 /* The cell has granted an acquisition, has refused it for good, or an operator has ended it. */
 void lock_grant(struct mount *m, const struct client_grant *g);

@@ -6,7 +6,7 @@
 #include "fs/mount/internal.h"
 #include "fs/mount/transaction_text.h"
 
-/* A transaction was written, and is not committed yet. */
+/* True if a transaction was written, and is not answered yet. */
 static bool
 is_pending(const struct handle *h)
 {
@@ -161,7 +161,8 @@ send(struct mount *m, struct call *c, struct transaction_text *t)
 
 static void next_sequencer(struct mount *m, struct call *c);
 
-/* The cell says which acquisition it has signed. One that is stale, or forged, is held no more. */
+/* The cell says which acquisition the sequencer is for. A stale or forged one stands for a lock
+ * that nobody holds: there is no node of that number. */
 static void
 checked(struct mount *m, struct call *c, const struct client_answer *a)
 {
@@ -231,11 +232,12 @@ commit_entered(struct mount *m, struct call *c)
 		buffer_printf(&h->edited, "refused: line %u %s\n", t->wrong, t->why);
 	transaction_text_free(t);
 	free(t);
-	c->error = EINVAL;
-	if (right)
+	if (right) {
 		next_sequencer(m, c);
-	else
+	} else {
+		c->error = EINVAL;
 		end(m, c);
+	}
 }
 
 void
