@@ -16,9 +16,9 @@
 
 enum {
 	WORD_MS = 200,   /* until a process that has connected says what it wants */
-	STILL_MS = 400,  /* until nothing is under way any more */
+	STILL_MS = 400,  /* until nothing is under way any more; */
+	LOOK_MS = 1,     /* between two looks whether that is so */
 	READY_MS = 2000, /* until the other process has read the image */
-	LOOK_MS = 1,
 };
 
 /* ---- messages ---- */
@@ -196,6 +196,8 @@ give(struct handover *h, int image)
 	_exit(0);
 }
 
+/* This process goes on with the mount. The other one is refused, for the reason `why`; NULL: it has
+ * failed. */
 static void
 go_on(struct handover *h, const char *why)
 {
@@ -230,6 +232,7 @@ on_look(uv_timer_t *timer)
 	go_on(h, NULL);
 }
 
+/* The reason why the mount can't be handed over now; NULL if it can. */
 static const char *
 obstacle(const struct handover *h)
 {
@@ -291,7 +294,8 @@ on_connection(uv_poll_t *poll, int status, int events)
 
 /* ---- life ---- */
 
-/* Our own, since we own the run record. */
+/* A new socket beside the run record, or -errno. A socket that is there was left by a dead process:
+ * only the process with the record may listen. */
 static int
 listen_anew(const char *record)
 {
@@ -315,11 +319,11 @@ handover_start(struct handover *h, uv_loop_t *loop, int fd)
 {
 	h->conn = -1;
 	h->listening = fd >= 0 ? fd : listen_anew(h->mountpoint->run.path);
-	if (h->listening < 0)
+	if (h->listening < 0) {
 		log_warn("%s: lsfs --replace will not be possible: %s", h->mountpoint->path,
 		         strerror(-h->listening));
-	if (h->listening < 0)
 		return;
+	}
 	must(uv_timer_init(loop, &h->timer) == 0);
 	must(uv_poll_init(loop, &h->poll, h->listening) == 0);
 	h->poll.data = h->timer.data = h;

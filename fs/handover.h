@@ -60,10 +60,10 @@ struct handover {
 	struct engine *engine;
 	uv_poll_t poll;
 	uv_timer_t timer; /* while a process waits for the state */
-	mono_t until;
-	int listening; /* -1: no process can request the mount */
-	int conn;      /* of the process that waits; -1 if none does */
-	pid_t heir;
+	mono_t until;     /* calls that are under way then are the reason to refuse */
+	int listening;    /* -1: no process can request the mount */
+	int conn;         /* of the process that waits; -1 if none does */
+	pid_t heir;       /* its process id */
 };
 
 /* Listens on the socket `fd`; -1: on a new one. A failure is logged, and no process can request the

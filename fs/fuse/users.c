@@ -6,7 +6,7 @@
 #include "cell/base/memory.h"
 #include "cell/base/principal.h"
 
-enum { USERS_MAX = 100000 }; /* of a file; the others are nobody */
+enum { USERS_MAX = 100000 }; /* lines of the file; users of further lines are "nobody" */
 
 void
 users_init(struct users *u, const char *path, uid_t own)
@@ -33,7 +33,8 @@ users_free(struct users *u)
 
 /* ---- the file ---- */
 
-/* "name:password:uid:..." */
+/* Takes a line "name:password:uid:..."; one that is not of this form, or whose name no principal
+ * may have, is ignored. */
 static void
 add_line(struct users *u, char *line)
 {
@@ -73,6 +74,7 @@ has_changed(const struct users *u, const struct stat *now)
 	       now->st_mtim.tv_nsec != then->st_mtim.tv_nsec || now->st_dev != then->st_dev;
 }
 
+/* Reads the file again if it has changed; without a file there are no users. */
 static void
 follow(struct users *u)
 {
