@@ -1,7 +1,7 @@
 #include "cell/store/internal.h"
 
-/* Pages of the write-ahead log; a commit of one small record writes one or two. Those that are too
- * many, and the pages that they need in the file, fit into the reserve. */
+/* Pages of the write-ahead log: a commit of one small record writes one or two. TOO_MANY of them,
+ * and the pages that they need in the file, fit into the reserve. */
 enum { MANY = 512, FEW = 64, TOO_MANY = 1536 };
 
 /* ---- in the checkpointer's thread ---- */
@@ -39,7 +39,7 @@ failed(void *user)
 	c->failed(c->user, &c->db);
 }
 
-/* The thread that commits looks by itself. */
+/* The thread that commits asks for the news by itself, between two transactions. */
 static void
 wake(void *user)
 {
@@ -70,7 +70,7 @@ is_under_way(struct checkpointer *c)
 	return c->under_way;
 }
 
-/* False: there can be no thread. */
+/* Gives the thread a checkpoint to do; false when there can be no thread. */
 static bool
 begin(struct checkpointer *c)
 {
@@ -90,13 +90,15 @@ enum work
 checkpointer_tidy(struct checkpointer *c, bool scarce)
 {
 	const int pages = c->log->wal_pages;
+	bool rest_is_short, must_be_now;
 
 	if (is_under_way(c))
 		return WORK_DONE;
 	if (pages < c->moved)
 		c->moved = 0; /* SQLite has started the write-ahead log over */
-	if (pages < TOO_MANY && !(scarce && pages > FEW) &&
-	    !(c->moved > 0 && pages - c->moved <= FEW) && (pages < MANY || begin(c)))
+	rest_is_short = c->moved > 0 && pages - c->moved <= FEW;
+	must_be_now = pages >= TOO_MANY || (scarce && pages > FEW);
+	if (!rest_is_short && !must_be_now && (pages < MANY || begin(c)))
 		return WORK_DONE;
 	c->moved = 0;
 	return sqlite_checkpoint(c->log);

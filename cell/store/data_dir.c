@@ -29,11 +29,12 @@ swap_in_fetched(const char *directory)
 	return swap_in(directory, STATE_DB_FILE, false);
 }
 
+/* Removes the unfinished files and copies that an earlier process of this replica has left, and
+ * puts its finished ones into their places. False with one line in `why`. */
 static bool
 finish_earlier(struct data_dir *f, char *why, size_t why_size)
 {
 	const char *directory = f->directory;
-	/* Unfinished files and copies that an earlier process of this replica left behind. */
 	int rc = swap_in_remove(directory, STORE_FETCHED);
 
 	if (rc == 0)
@@ -76,6 +77,7 @@ has_others_marks(const struct data_dir *f)
 	return false;
 }
 
+/* Refuses a start: adds to `why` what the operator can do. */
 static bool
 advise(const struct data_dir *f, bool others, char *why, size_t why_size)
 {
@@ -288,7 +290,7 @@ data_dir_close(struct data_dir *f)
 	free(f->directory);
 }
 
-/* ---- file_guard ---- */
+/* ---- its files while they are open ---- */
 
 static const char *const names[FILE_GUARD_FILES] = {
     DIR_LOCK_FILE,  LOG_DB_FILE,   LOG_DB_FILE "-wal",

@@ -98,6 +98,7 @@ struct log_db {
  * new log is made by log_db_start. Changes nothing on the disk. False with one line in `why`. */
 bool log_db_open(struct log_db *log, const char *directory, const char *cell, uint8_t replica,
                  char *why, size_t why_size);
+
 enum log_db_reader {
 	LOG_DB_MEMBER,  /* a replica that the others can repair */
 	LOG_DB_ALONE,   /* the replica of a cell of one */

@@ -39,7 +39,7 @@ unlock(struct writer_thread *w)
 }
 
 /* Waits, with the mutex held, until `ms` have passed, the writer is to finish, or, unless pausing,
- * the waiting jobs exceed the bytes that end a delay. */
+ * the waiting jobs reach the bytes that end a delay. */
 static void
 wait_at_most(struct writer_thread *w, int ms, bool pausing)
 {
@@ -77,10 +77,10 @@ take_batch(struct writer_thread *w, struct job_list *batch)
 	return !TAILQ_EMPTY(batch) && !atomic_load(w->broken);
 }
 
-/* Retries the same batch while the disk is full or another program has the database locked: the
+/* Runs the batch, and again while the disk is full or another program has the database locked: the
  * transaction was rolled back whole each time. */
 static enum work
-run_until_it_goes(struct writer_thread *w, const struct job_list *batch)
+run_with_retries(struct writer_thread *w, const struct job_list *batch)
 {
 	int pause_ms = RETRY_FIRST_MS;
 	enum work work;
@@ -146,7 +146,7 @@ work_once(struct writer_thread *w)
 		put_back(w, &batch);
 		return false;
 	}
-	work = run_until_it_goes(w, &batch);
+	work = run_with_retries(w, &batch);
 	if (work == WORK_DONE || work == WORK_MORE) {
 		lock(w);
 		TAILQ_CONCAT(&w->done, &batch, link);
@@ -245,7 +245,7 @@ writer_thread_fini(struct writer_thread *w, struct job_list *rest)
 	must(pthread_mutex_destroy(&w->mutex) == 0);
 }
 
-/* ---- store_job ---- */
+/* ---- jobs ---- */
 
 struct log_job *
 log_job_new(uint64_t write, const struct px_record *records, size_t n)
