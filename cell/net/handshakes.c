@@ -1,6 +1,6 @@
-/* Handshakes of accepted connections: when the first message has shown whose one is, it is answered
- * as far as the budget of that key allows, and waits otherwise, behind those of the same budget.
- * Meanwhile its socket is not read. */
+/* Handshakes of accepted connections. The first message claims a key: the handshake is answered
+ * when the budget of that key allows it, and until then waits behind the others of the same budget,
+ * while its socket is not read. */
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "cell/net/stream.h"
 #include "cell/sys/clock.h"
 
-/* The key that has the budget; NULL: all keys that are not known, together. */
+/* The key whose budget pays for the handshake; NULL: that of all unknown keys together. */
 static const uint8_t *
 budget_of(const struct stream *s)
 {
@@ -108,7 +108,7 @@ handshakes_leave(struct stream *s)
 struct handshake_key {
 	RB_ENTRY(handshake_key) link;
 	uint8_t key[NOISE_KEY];
-	mono_t paid_until; /* one that was made is paid for in HANDSHAKE_MS */
+	mono_t paid_until; /* HANDSHAKE_MS further with each handshake */
 };
 
 static int
@@ -189,7 +189,7 @@ by_address(const struct origin *a, const struct origin *b)
 
 RB_GENERATE_INTERNAL(origins, origin, link, by_address, __attribute__((unused)) static)
 
-/* An IPv4 address that comes over IPv6 is the same as without. */
+/* The address of the peer; one of IPv4 is the same over a socket of IPv6. */
 static struct origin
 origin_of(const struct stream *s)
 {
@@ -239,8 +239,8 @@ origins_leave(struct stream *s)
 	free(origin);
 }
 
-/* The oldest would be the next one that is answered: of a thousand clients that come together none
- * would get in. */
+/* A connection by lot, not the oldest, because that is the next to be answered: if a thousand
+ * clients connected together, each would be closed just before its turn. */
 struct stream *
 origins_surplus(struct transport *n)
 {

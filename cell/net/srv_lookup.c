@@ -11,9 +11,13 @@
 
 #include "cell/base/must.h"
 
-enum { ANSWER_MAX = 16 * 1024, TARGETS_MAX = 64, FIXED = 6 };
+enum {
+	ANSWER_MAX = 16 * 1024, /* bytes */
+	TARGETS_MAX = 64,       /* records of an answer; the others are ignored */
+	FIXED = 6,              /* bytes of a record before the host: priority, weight, port */
+};
 
-/* A record: where a service is offered. */
+/* A record of the answer: a host that offers the service. */
 struct target {
 	unsigned priority, weight, port;
 	char host[NS_MAXDNAME];
@@ -80,48 +84,29 @@ srv_parse(struct bytes answer, struct srv_addresses *found)
 
 /* ---- the question ---- */
 
-static const char *
-reason(int error)
-{
-	switch (error) {
-	case HOST_NOT_FOUND:
-		return "there is no such name in DNS";
-	case NO_DATA:
-		return "the name has no SRV record";
-	default:
-		return "DNS does not answer";
-	}
-}
-
-static bool
-ask(struct __res_state *resolver, const char *name, struct srv_addresses *found, const char **why)
-{
-	static uint8_t answer[ANSWER_MAX];
-	const int len = res_nsearch(resolver, name, ns_c_in, ns_t_srv, answer, sizeof answer);
-
-	*why = "DNS gives no address that can be used";
-	if (len < 0)
-		*why = reason(resolver->res_h_errno);
-	return len >= 0 && len <= ANSWER_MAX &&
-	       srv_parse((struct bytes){answer, (size_t)len}, found) && found->n > 0;
-}
-
 bool
 srv_lookup(const char *name, struct srv_addresses *found, char *why, size_t why_size)
 {
+	static uint8_t answer[ANSWER_MAX];
 	struct __res_state resolver = {0};
 	const char *reason = "the resolver can't be used";
-	bool ok;
+	int len, error;
 
 	found->n = 0;
-	ok = res_ninit(&resolver) == 0;
-	if (ok) {
-		ok = ask(&resolver, name, found, &reason);
+	if (res_ninit(&resolver) == 0) {
+		len = res_nsearch(&resolver, name, ns_c_in, ns_t_srv, answer, sizeof answer);
+		error = resolver.res_h_errno;
 		res_nclose(&resolver);
+		if (len >= 0 && len <= ANSWER_MAX &&
+		    srv_parse((struct bytes){answer, (size_t)len}, found) && found->n > 0)
+			return true;
+		reason = len >= 0                  ? "DNS gives no address that can be used"
+		         : error == HOST_NOT_FOUND ? "there is no such name in DNS"
+		         : error == NO_DATA        ? "the name has no SRV record"
+		                                   : "DNS does not answer";
 	}
-	if (!ok)
-		snprintf(why, why_size, "srv = %s: %s", name, reason);
-	return ok;
+	snprintf(why, why_size, "srv = %s: %s", name, reason);
+	return false;
 }
 
 /* ---- its use ---- */
