@@ -9,7 +9,7 @@
 
 enum {
 	PATIENCE_MS = 3000,
-	REQUESTS_MAX = 4, /* unanswered; then another source is asked */
+	REQUESTS_MAX = 4, /* without an answer; then another source is asked */
 	PAUSE_MS = 500,   /* after a source was given up; grows with each */
 	PAUSE_MAX_MS = 4000,
 	TELL_EVERY_S = 5,
@@ -225,8 +225,8 @@ state_transfer_new(const struct state_transfer_config *config)
 	                                              .copies = 1,
 	                                              .pause = span_ms(PAUSE_MS),
 	                                              .pause_max = span_ms(PAUSE_MAX_MS)});
-	config->files->drop_fetch(
-	    config->files->user); /* a file that an earlier process has left */
+	/* An earlier process may have left an incomplete file. */
+	config->files->drop_fetch(config->files->user);
 	return x;
 }
 

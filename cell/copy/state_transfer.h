@@ -1,4 +1,4 @@
-/* Copies of the state, outside of paxos: for replicas that are behind, and for operators. */
+/* Copies of the state, outside of paxos: for replicas that are behind, and for backups. */
 #ifndef LSFS_COPY_STATE_TRANSFER_H
 #define LSFS_COPY_STATE_TRANSFER_H
 
@@ -95,6 +95,8 @@ mono_t state_sender_deadline(const struct state_sender *c);
 void state_sender_timeout(struct state_sender *c, mono_t now);
 /* Frees it; drops all copies but one that is being made. */
 void state_sender_free(struct state_sender *c);
+
+/* ---- state_transfer.c: both sides of a copy, in a replica ---- */
 
 struct state_transfer;
 

@@ -43,7 +43,7 @@ struct gateway {
 	TAILQ_HEAD(, peer) peers;
 	uint64_t version; /* of the list of members */
 	size_t clients_n;
-	bool crowded; /* that no client is accepted has been logged */
+	bool crowded; /* it was logged that no further client is let in */
 	mono_t due;   /* of the first retry; MONO_NEVER: none */
 	struct replica_links links;
 };
@@ -328,10 +328,10 @@ gateway_opened(struct gateway *g, uint64_t conn, enum channel_role role,
 		return false;
 	l = &p->lines[role == CHANNEL_BULK ? BULK : SHORT];
 	if (l->out == conn) {
-		/* Only the line for short messages is logged: both connect to the same process. */
 		l->up = true;
 		l->up_since = clock_io_now(g->clock);
 		list_links(g);
+		/* Only the line for short messages is logged: both connect to the same process. */
 		if (l == &p->lines[SHORT])
 			clock_io_log(g->clock, LEVEL_INFO, "replica %u at %s: connected",
 			             p->member.id, p->member.address);

@@ -11,11 +11,11 @@
 #include "cell/wire/codec.h"
 
 enum {
-	SEND_EVERY_MS = 200,
-	ASK_FIRST_MS = 200,
+	SEND_EVERY_MS = 200, /* a key that is being introduced, to members that have not kept it */
+	ASK_FIRST_MS = 200,  /* the pauses between requests for a missing key */
 	ASK_LONGEST_MS = 5000,
-	TELL_EVERY_S = 60,
-	SEARCH_MS = 2000
+	TELL_EVERY_S = 60, /* log lines about the keys sent to one replica */
+	SEARCH_MS = 2000,  /* then an introduction goes on without the newest key in force */
 };
 
 /* The keys in force. */
@@ -52,7 +52,7 @@ tree_names_them(const struct key_rotation *k)
 	return since > 0 && since >= k->config.identity->cell_file.key_version;
 }
 
-/* NULL: the cell file names no former one. */
+/* The public key in force, NEWEST or FORMER; NULL: there is no former one. */
 static const uint8_t *
 in_force(const struct key_rotation *k, int i)
 {
@@ -110,8 +110,8 @@ add(struct sign_keys *keys, const uint8_t secret[SIGN_SECRET])
 		memcpy(keys->secret[keys->n++], secret, SIGN_SECRET);
 }
 
-/* The keys in force are kept, then the newest of the others, which stand in that order: keys that
- * were in force last are older than those that were introduced since. `secret` NULL: no other. */
+/* Has the keys in force written, then `secret` (NULL: none), then as many of the others as there is
+ * room for, those that were in force last behind those that were introduced since. */
 static void
 keep(struct key_rotation *k, const uint8_t *secret)
 {
@@ -199,7 +199,7 @@ confirm(struct key_rotation *k, uint8_t to, const uint8_t public_key[SIGN_PUBLIC
 	        &(struct message){MSG_secret_kept, .secret_kept = {{public_key, SIGN_PUBLIC}}});
 }
 
-/* The two halves must belong together. */
+/* True if the two halves of the key belong together. */
 static bool
 is_sound(struct bytes key)
 {
@@ -239,8 +239,8 @@ end_introduction(struct key_rotation *k, struct bytes keys)
 	k->config.agreed(k->config.user, keys);
 }
 
-/* This replica lacks the newest key in force, and a member may still send it, or it is being
- * written. */
+/* True if this replica lacks the newest key in force, and a member may still send it, or it is
+ * being written. */
 static bool
 newest_is_awaited(const struct key_rotation *k)
 {
