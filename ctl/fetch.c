@@ -123,7 +123,8 @@ on_given_up(struct fetching *g, const struct state_fetch_update *u)
 		want_next(g);
 }
 
-/* Returns the reason of a failure, or NULL. The disk is not that of the replica. */
+/* Writes what the update has. Returns NULL, or why that has failed, with a word on the disk: it is
+ * not that of the replica. */
 static const char *
 write_fetched(struct fetching *g, const struct state_fetch_update *u)
 {
@@ -174,21 +175,11 @@ on_timer(uv_timer_t *timer)
 }
 
 static void
-arm(struct fetching *g)
-{
-	const int64_t left = span_to_ms(mono_since(g->fetch.due, clock_now())) + 1;
-
-	if (mono_is_never(g->fetch.due))
-		must(uv_timer_stop(&g->timer) == 0);
-	else
-		must(uv_timer_start(&g->timer, on_timer, left > 0 ? (uint64_t)left : 0, 0) == 0);
-}
-
-static void
 step(struct fetching *g, struct state_fetch_event e)
 {
 	struct state_fetch_update u;
 	const char *why;
+	int64_t left;
 
 	if (g->ended)
 		return;
@@ -205,8 +196,14 @@ step(struct fetching *g, struct state_fetch_event e)
 		step(g, (struct state_fetch_event){.kind = STATE_FETCH_CHECKED});
 	else if (u.to != 0)
 		ask(g, &u);
-	if (!g->ended)
-		arm(g);
+	if (g->ended)
+		return;
+
+	left = span_to_ms(mono_since(g->fetch.due, clock_now())) + 1;
+	if (mono_is_never(g->fetch.due))
+		must(uv_timer_stop(&g->timer) == 0);
+	else
+		must(uv_timer_start(&g->timer, on_timer, left > 0 ? (uint64_t)left : 0, 0) == 0);
 }
 
 /* ---- the connection ---- */

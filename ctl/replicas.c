@@ -175,6 +175,7 @@ report_end(const struct starting *s, int i)
 	log_error("replica %d has ended: %s (%s)", id, line ? line + 1 : text, path);
 }
 
+/* Reaps a replica that has ended, and reports it; false when none has. */
 static bool
 one_ended(struct starting *s)
 {

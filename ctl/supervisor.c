@@ -13,10 +13,10 @@
 #include <unistd.h>
 #include "cell/sys/clock.h"
 #include "cell/sys/log.h"
+#include "ctl/cell_status.h"
 #include "ctl/command_group.h"
 #include "ctl/ctl.h"
 #include "ctl/holder.h"
-#include "ctl/cell_status.h"
 
 enum {
 	EXIT_BY_SIGNAL = 128,
@@ -39,7 +39,7 @@ struct supervisor {
 	enum state state;
 	pid_t holder, command;
 	struct command_group group;
-	int orders, reports; /* to and from the holder */
+	int orders, reports; /* to and from the holder; reports -1: the mount's daemon has ended */
 	int signals, timer;
 	sigset_t watched, before; /* the signals read from `signals`; the command's signal mask */
 	span_t delay;
@@ -475,10 +475,10 @@ wait_and_serve(struct supervisor *s)
 		on_signal(s);
 }
 
-/* Is the lock to be tried for again, to start the command? Not one that was told to end, or that
- * can't be run. */
+/* True if the lock is to be tried for again, to start the command anew: not a command that was told
+ * to end, or that can't be run. */
 static bool
-comes_again(const struct supervisor *s)
+tries_again(const struct supervisor *s)
 {
 	if (!s->l->restarts || s->told_to_end)
 		return false;
@@ -523,7 +523,7 @@ hold(const struct lock_options *l, const sigset_t *before, struct earlier_try *t
 	close(s.timer);
 	close(s.orders);
 	close(s.reports);
-	tries->tried = comes_again(&s);
+	tries->tried = tries_again(&s);
 	tries->told = s.error;
 	return s.result;
 }

@@ -79,7 +79,10 @@ run(const struct ctl *ctl, int argc, char **argv)
 
 /* ---- who is the primary ---- */
 
-enum { TRIES = 100, ROOM = 32 };
+enum {
+	TRIES = 100, /* to read contents during which the lock did not change */
+	ROOM = 32,   /* bytes of an attribute's value */
+};
 
 static bool
 attribute(int fd, const char *name, char value[ROOM])

@@ -129,10 +129,10 @@ begin(struct adding *a)
 	return false;
 }
 
-/* Puts the new replica into the list of members, which an older replica may have sent without it.
- * It begins without a vote. */
+/* Puts the new replica into the list of members: a replica that is behind has sent the list without
+ * it. A new member has no vote. False: the list is full. */
 static bool
-put_itself(struct adding *a, struct cell_file *cell_file)
+put_new_member(struct adding *a, struct cell_file *cell_file)
 {
 	int i = cell_file_find(cell_file, a->id);
 	struct cell_file_replica *r;
@@ -156,7 +156,7 @@ finish(struct adding *a)
 
 	if (!ask_members(cell_file, &a->o->key) || !cell_ask_keys(cell_file, &a->o->key))
 		return CTL_FAILED;
-	rc = put_itself(a, cell_file) ? cell_file_write(a->conf_file, cell_file) : -E2BIG;
+	rc = put_new_member(a, cell_file) ? cell_file_write(a->conf_file, cell_file) : -E2BIG;
 	if (rc < 0) {
 		fail(a->conf_file, -rc);
 		log_error("replica %u was added to the cell but can't run: remove it with "
@@ -308,21 +308,21 @@ static int
 await(const struct ctl *ctl, const struct cell_admin *o, uint8_t before, uint8_t wanted)
 {
 	const mono_t deadline = mono_add(clock_now(), span_s(PATIENCE_S));
-	uint8_t now;
+	uint8_t master;
 
 	do {
-		if (!master_id(o, &now))
+		if (!master_id(o, &master))
 			return CTL_FAILED;
-		if (now != 0 && (wanted != 0 ? now == wanted : now != before))
-			return print_master(ctl, now);
+		if (master != 0 && (wanted != 0 ? master == wanted : master != before))
+			return print_master(ctl, master);
 		nanosleep(&(struct timespec){.tv_nsec = ASK_EVERY_MS * 1000000L}, NULL);
 	} while (!mono_reached(clock_now(), deadline));
-	if (now == 0)
+	if (master == 0)
 		log_error("the cell has no master after %d s", PATIENCE_S);
 	else
 		log_error("the mastership was not handed over: replica %u is master; its log says "
 		          "why",
-		          now);
+		          master);
 	return CTL_FAILED;
 }
 

@@ -8,13 +8,14 @@
 #include <string.h>
 #include <unistd.h>
 #include "cell/base/limit.h"
+#include "cell/base/memory.h"
 #include "cell/sys/file.h"
 #include "cell/sys/log.h"
 #include "ctl/cell.h"
 #include "ctl/ctl.h"
 #include "ctl/mounted_path.h"
 
-enum { TEXT = 1024 * 1024 };
+enum { TEXT = 1024 * 1024 }; /* most bytes of the lines, with the contents of files */
 
 /* Appends the contents of the file as base64; false after an error message. */
 static bool
@@ -36,9 +37,7 @@ put_file(struct buffer *to, struct bytes name)
 		return false;
 	}
 	room = sodium_base64_encoded_len(contents.len, sodium_base64_VARIANT_ORIGINAL);
-	encoded = malloc(room);
-	if (encoded == NULL)
-		abort();
+	encoded = memory_zero(1, room);
 	sodium_bin2base64(encoded, room, contents.data, contents.len,
 	                  sodium_base64_VARIANT_ORIGINAL);
 	buffer_printf(to, "%s", encoded);
@@ -82,7 +81,8 @@ expand(const struct buffer *given, struct buffer *to)
 	return !to->failed;
 }
 
-/* False unless one cell of the name, or of the cell file, of --cell is mounted. */
+/* The record of a mount of the cell that --cell gives, by name or by cell file, or of the only cell
+ * that is mounted. False: there is none, or more than one. */
 static bool
 find_mount(const struct ctl *ctl, struct run_record *mount)
 {
@@ -131,9 +131,8 @@ run(const struct ctl *ctl, int argc, char **argv)
 
 const struct ctl_command txn_command = {
     "txn",
-    "does the operations of a transaction, written as lines, all at once or not at all: exit 0 "
-    "done,"
-    " 1 not",
+    "does the operations of a transaction, written as lines, all at once or not at all: exit 0"
+    " done, 1 not",
     {{.words = {"[FILE]"}, .run = run}},
     NULL,
 };
