@@ -82,7 +82,7 @@ shown_generation(const struct client *c)
 	return client_caching_shown(c) ? c->caching.generation : 0;
 }
 
-/* Nothing comes for a generation that was not shown. */
+/* True if the requests show this generation to the master: leave for any other does not count. */
 static bool
 is_shown(const struct client *c, uint64_t generation)
 {

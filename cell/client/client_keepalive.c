@@ -9,10 +9,13 @@
 #include "cell/base/setting.h"
 #include "cell/client/internal.h"
 
-/* In parts of the lease: when a KeepAlive that is not answered is late, and datagrams are sent,
- * each a part after the one before; when it is a failure; and how long TCP may stall while
- * datagrams are answered. */
-enum { LEASE_PARTS = 24, LATE_PARTS = 10, SILENT_PARTS = 16, STALLED_PARTS = 48 };
+/* Spans as parts of the lease. */
+enum {
+	LEASE_PARTS = 24,
+	LATE_PARTS = 10,    /* then a KeepAlive is late: datagrams are sent, one in each part */
+	SILENT_PARTS = 16,  /* then the connection has failed */
+	STALLED_PARTS = 48, /* as long TCP may stall while datagrams are answered */
+};
 
 void
 client_keepalive_begin(struct client *c)
