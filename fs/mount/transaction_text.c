@@ -210,7 +210,7 @@ read_line(struct transaction_text *t, struct transaction_line *l, struct bytes *
 bool
 transaction_text_read(struct transaction_text *t, struct bytes text)
 {
-	unsigned number = 0;
+	unsigned lines = 0; /* so far */
 
 	memset(t, 0, sizeof *t);
 	t->contents = BUFFER(LIMIT_CONTENTS);
@@ -221,7 +221,7 @@ transaction_text_read(struct transaction_text *t, struct bytes text)
 		const struct bytes begins = word(&first);
 		struct transaction_line *l = &t->lines[t->n < LIMIT_STEPS ? t->n : 0];
 
-		number++;
+		lines++;
 		text = (struct bytes){text.data + len, text.len - len};
 		if (end != NULL)
 			text = (struct bytes){text.data + 1, text.len - 1};
@@ -232,14 +232,14 @@ transaction_text_read(struct transaction_text *t, struct bytes text)
 			break;
 		}
 		t->n++;
-		l->number = number;
+		l->number = lines;
 		l->word = begins;
 		t->why = read_line(t, l, &first);
 		if (t->why == NULL && word(&first).len > 0)
 			t->why = "has too many words";
 	}
 	if (t->why != NULL)
-		t->wrong = number;
+		t->wrong = lines;
 	return t->why == NULL;
 }
 
