@@ -4,6 +4,7 @@
 #ifndef LSFS_STORE_BOOT_VERDICT_H
 #define LSFS_STORE_BOOT_VERDICT_H
 
+/* Bytes, with the NUL: of a boot's id, of a reason, and of the line that marks a disk. */
 enum {
 	BOOT_VERDICT_BOOT = 64,
 	BOOT_VERDICT_WHY = 256,

@@ -9,8 +9,8 @@
 mono_t clock_now(void);
 /* CLOCK_REALTIME in nanoseconds since 1970. For time stamps only: the clock may jump. */
 int64_t clock_wall_ns(void);
-/* As clock_now, and in *wall_ns, unless it is NULL, as clock_wall_ns: for those who are given their
- * clock. Does not use `user`. */
+/* Returns clock_now, and puts clock_wall_ns into *wall_ns, unless that is NULL: the clock of a
+ * clock_io. Does not use `user`. */
 mono_t clock_read(void *user, int64_t *wall_ns);
 /* Fills `len` bytes with random bits fit for keys; waits, early after boot, until the kernel has
  * enough of them. */

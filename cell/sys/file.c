@@ -106,6 +106,7 @@ file_remove(const char *path)
 	return unlink(path) < 0 && errno != ENOENT ? -errno : 0;
 }
 
+/* True if the file that `is` describes has this name. */
 static bool
 names(const char *path, const struct stat *is)
 {
@@ -192,6 +193,8 @@ move_new(const char *from, const char *to)
 	return file_remove(from); /* another process may have, for its second name */
 }
 
+/* Writes the contents to a temporary file and syncs it, then gives it its name by `move`, durably:
+ * at any moment the name is of the whole old file or of the whole new one. */
 static int
 put(const char *path, struct bytes contents, mode_t mode,
     int (*move)(const char *from, const char *to))
