@@ -9,9 +9,9 @@
 #include "cell/base/limit.h"
 #include "cell/base/memory.h"
 #include "cell/base/must.h"
-#include "cell/sys/clock.h"
-#include "cell/store/swap_in.h"
 #include "cell/paxos/ballot.h"
+#include "cell/store/swap_in.h"
+#include "cell/sys/clock.h"
 
 static const struct sqlite_kind kind = {.name = LOG_DB_FILE,
                                         .application_id = 0x6c736c67,
@@ -50,28 +50,22 @@ highest(uint64_t a, uint64_t b)
 	return a > b ? a : b;
 }
 
-static bool
-read_watermark(struct log_db *log, const char *directory, char *why, size_t why_size)
-{
-	int rc = watermark_read(directory, WATERMARK_LOG, &log->watermark);
-
-	log->watermark_lost = rc == -EBADMSG;
-	if (rc == 0 || log->watermark_lost)
-		return true;
-	snprintf(why, why_size, "%s/" WATERMARK_FILE ": %s", directory, strerror(-rc));
-	return false;
-}
-
 bool
 log_db_open(struct log_db *log, const char *directory, const char *cell, uint8_t replica, char *why,
             size_t why_size)
 {
 	struct log_db_found *found = &log->found;
 	bool ok;
+	int rc;
 
 	*log = (struct log_db){.watermark_file.fd = -1};
-	if (!read_watermark(log, directory, why, why_size))
+	rc = watermark_read(directory, WATERMARK_LOG, &log->watermark);
+	log->watermark_lost = rc == -EBADMSG;
+	if (rc != 0 && !log->watermark_lost) {
+		snprintf(why, why_size, "%s/" WATERMARK_FILE ": %s", directory, strerror(-rc));
 		return false;
+	}
+
 	ok = sqlite_open(&log->db, directory, &kind, &log->watermark.wal, why, why_size);
 	if (!ok && !log->db.damaged)
 		return false;
@@ -100,6 +94,7 @@ run_behind(const struct log_db_found *f, uint64_t base, size_t *at)
 	return n;
 }
 
+/* True if the row of this slot is among the damaged ones. */
 static bool
 was_named(const struct log_db_found *f, uint64_t slot)
 {
@@ -144,8 +139,8 @@ log_db_last(const struct px_recovered *r)
 	return r->trimmed + r->entries_n;
 }
 
-/* The watermark was written after the log was synced, so the log holds at least that much, unless
- * it was damaged or replaced by an older copy. */
+/* False if the log holds less than its watermark, which was written after the log was synced: it
+ * was damaged, or replaced by an older copy. `last`: the last slot of the log and the state. */
 static bool
 compare_watermark(struct log_db *log, uint64_t last)
 {
@@ -191,6 +186,7 @@ check_vote(const struct log_db *log, const struct px_recovered *r, char *why, si
 	return false;
 }
 
+/* The log of a cell of one must be whole: no other replica can supply what is missing. */
 static bool
 check_alone(const struct log_db *log, const struct px_recovered *r, char *why, size_t why_size)
 {
@@ -302,8 +298,8 @@ log_db_close(struct log_db *log, bool untouched)
 	return sqlite_close(&log->db, untouched);
 }
 
-/* Writes what could be read of the damaged file into a fresh one, which is removed on an error:
- * that of the disk is then noted in `old`. */
+/* Writes what could be read of the damaged file into a fresh one. On an error that is removed, and
+ * `old` notes an error of the disk. */
 static bool
 write_fresh(struct sqlite_db *old, const char *directory, const char *cell, uint8_t replica,
             const struct px_recovered *r, char *why, size_t why_size)
@@ -353,27 +349,21 @@ replace(struct log_db *log, const char *directory, const char *cell, uint8_t rep
 	return sqlite_file_error(&log->db.io_failed, rc, directory, LOG_DB_FILE, why, why_size);
 }
 
-/* Makes the new incarnation durable. */
-static bool
-begin(struct log_db *log, const char *directory, const char *cell, uint8_t replica,
-      const struct px_recovered *r, char *why, size_t why_size)
-{
-	if (log->found.corruption.n > (log->watermark_lost ? 1 : 0))
-		return replace(log, directory, cell, replica, r, why, why_size);
-	if (log->db.handle == NULL)
-		return create(&log->db, directory, &kind, cell, replica, r, why, why_size);
-	return write_incarnation(log, r->incarnation, why, why_size);
-}
-
 bool
 log_db_start(struct log_db *log, const char *directory, const char *cell, uint8_t replica,
              struct px_recovered *r, char *why, size_t why_size)
 {
+	bool durable;
 	int rc;
 
 	r->incarnation++;
-	if (!begin(log, directory, cell, replica, r, why, why_size) ||
-	    !sqlite_ready(&log->db, why, why_size))
+	if (log->found.corruption.n > (log->watermark_lost ? 1 : 0))
+		durable = replace(log, directory, cell, replica, r, why, why_size);
+	else if (log->db.handle == NULL)
+		durable = create(&log->db, directory, &kind, cell, replica, r, why, why_size);
+	else
+		durable = write_incarnation(log, r->incarnation, why, why_size);
+	if (!durable || !sqlite_ready(&log->db, why, why_size))
 		return false;
 	log->lost = highest(log->found.missing, r->damaged);
 	log->old_leases = log->found.leases || r->wait.ns > 0;

@@ -2,8 +2,8 @@
 
 #include "cell/base/checksum.h"
 #include "cell/base/must.h"
-#include "cell/sys/clock.h"
 #include "cell/paxos/ballot.h"
+#include "cell/sys/clock.h"
 
 /* ---- checksums ---- */
 
@@ -23,6 +23,8 @@ log_db_owner_sum(const char *cell, uint8_t replica)
 {
 	return LOG_DB_SUM_OF(checksum(bytes_of(cell)), replica);
 }
+
+/* ---- rows ---- */
 
 enum { TRIM_STEP = 256 }; /* entries deleted in one transaction */
 
