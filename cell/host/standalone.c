@@ -8,10 +8,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "cell/sys/clock.h"
-#include "cell/store/dir_lock.h"
-#include "cell/sys/file.h"
 #include "cell/config/key_file.h"
+#include "cell/store/dir_lock.h"
+#include "cell/sys/clock.h"
+#include "cell/sys/file.h"
 
 #define CELL_FILE_NAME "cell.conf"
 #define KEY_FILE "signing.key"
@@ -61,6 +61,7 @@ check_free(const char *directory, char *why, size_t why_size)
 	return ok;
 }
 
+/* True if the directory has a cell file, or may have one that can't be reached. */
 static bool
 is_made(const char *directory)
 {
@@ -153,6 +154,7 @@ standalone_prepare(const char *directory, const char *cell, struct cell_file *ce
 		snprintf(why, why_size, "%s: not a cell's name", cell);
 		return false;
 	}
+	/* The names of the other files are longer by a few bytes. */
 	if (snprintf(path, sizeof path, "%s/" CELL_FILE_NAME ".......", directory) >=
 	    (int)sizeof path)
 		return fail(why, why_size, "data directory", "", ENAMETOOLONG);

@@ -40,7 +40,7 @@ confinement_drop_root(const char *directory, char *why, size_t why_size)
 	return true;
 }
 
-/* All but these of the first 32. */
+/* Gives up all capabilities but those of `kept`, a set of the first 32. */
 static bool
 give_capabilities_up(uint32_t kept, char *why, size_t why_size)
 {
