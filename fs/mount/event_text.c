@@ -34,7 +34,7 @@ put_time(struct buffer *to, int64_t ns)
 	buffer_printf(to, "%s.%09" PRId64 "Z", text, fraction);
 }
 
-/* Up to the time, after which there may be more. */
+/* Begins a line, up to its time; the caller ends it. */
 static void
 begin_line(struct buffer *to, const char *name, const char *cell, struct bytes path, int64_t ns)
 {

@@ -29,10 +29,10 @@ struct handle {
 	uint64_t fh;
 	struct inode *inode; /* NULL: of the virtual directory */
 	unsigned refs;       /* of calls */
-	bool released;
-	bool dead;     /* every call is answered ESTALE from now on */
-	bool poisoned; /* for that reason; whoever asks for a guard is told */
-	bool ready;
+	bool released;       /* by the kernel */
+	bool dead;           /* every call is answered ESTALE from now on */
+	bool poisoned;       /* dead for that reason, of which a call for a guard is told */
+	bool ready;          /* in handles.ready */
 	int flags;
 	struct bytes user; /* that opened it, for whom all its requests act; owned */
 	pid_t opener;      /* the process; 0 unless its open may create or truncate */
@@ -54,7 +54,7 @@ struct handle {
 	enum edit edit;
 	struct buffer edited;    /* EDIT_APPEND: the bytes appended; EDIT_WHOLE: the contents;
 	                          * of a virtual file: its text */
-	struct buffer sequencer; /* written into .cell/check */
+	struct buffer sequencer; /* written into .cell/check; the lines written into .cell/txn */
 	int64_t answer_at;       /* the offset at which the answer to it begins; of .cell/changes:
 	                          * at which a read goes on, */
 	uint64_t since;          /* with the changes above this index, after those in `edited` */
@@ -67,7 +67,7 @@ struct handle {
 	struct writer *writers;
 	size_t writers_n, writers_room;
 	struct guard guard;          /* of its sequencer; node 0: none */
-	struct client_rights opened; /* access was checked then */
+	struct client_rights opened; /* the rights at the open, and their check digits */
 
 	/* The error of a commit that a writer is still owed; 0: none. */
 	int owed;

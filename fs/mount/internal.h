@@ -6,7 +6,7 @@
  *   inode.c, handle.c    what the kernel knows; who has it open, and whose turn it is
  *   snapshot.c           the contents that a handle reads
  *   buffer.c, commit.c   its uncommitted writes, and when they are sent
- *   mount_lock.c         the lock of one owner on one node
+ *   mount_lock.c         the lock of one owner on one node; lost_lock.c: what an operator takes
  *   file_lock.c          the three kinds of owners: flock, fcntl, the attribute
  *   namespace.c          lookup, mkdir, unlink, rmdir, and rename, the atomic replacement
  *   listing.c            open directories
@@ -14,6 +14,7 @@
  *   ephemeral_open.c     whether this session has a node open
  *   event_stream.c       watched nodes, poll, .cell/events; event_text.c: its lines
  *   transaction_file.c   .cell/txn; transaction_text.c: its lines
+ *   change_file.c        .cell/changes
  *   virtual.c            the directory .cell; metrics.c: one of its files
  *   kernel_cache.c       what the kernel may keep
  *   stale.c              paths to dead nodes
@@ -271,6 +272,8 @@ bool mount_session_lost(const struct mount *m, uint64_t session);
 /* The name of a session's state, as .cell shows it. */
 const char *mount_session_state(enum client_state state);
 
+/* The calls of the kernel that concern names, listings, attributes and .cell, a function each. */
+
 /* LOOKUP. */
 void name_lookup(struct mount *m, struct call *c);
 /* MKDIR. */
@@ -312,7 +315,7 @@ void virtual_call(struct mount *m, struct call *c);
 uint64_t virtual_named(struct bytes name);
 /* Prints the text of .cell/status, which needs no cell. */
 void virtual_status_text(const struct mount *m, struct buffer *to);
-/* The attributes of one of these. */
+/* The attributes of a directory or file of .cell. */
 struct mount_stat virtual_stat(struct mount *m, uint64_t ino);
 /* Records that the session is an opener by this number, of the node or of one that was renamed to
  * it. */
@@ -364,7 +367,8 @@ void buffer_note_writer(struct handle *h, const struct mount_event *e);
 bool buffer_written_by(const struct handle *h, uint64_t lock_owner, pid_t pid);
 /* True if another one has, too. */
 bool buffer_written_by_others(const struct handle *h, uint64_t lock_owner, pid_t pid);
-/* True if it has written what was lost, and whose error is owed. */
+/* True if this owner, or this process, is owed the error, because it has written what was lost, or
+ * because any caller is. */
 bool buffer_lost_by(const struct handle *h, uint64_t lock_owner, pid_t pid);
 /* The process that the event's thread belongs to, if that thread was the last to write for the
  * process, or has opened the file; 0 if that is unknown. */
@@ -381,8 +385,8 @@ void buffer_revert(struct mount *m, struct handle *h);
 /* Commits the buffer, if it holds anything, and goes on with `next`; c->error is the result, a
  * positive errno or 0. The call must have entered the handle. */
 void commit(struct mount *m, struct call *c, call_next *next);
-/* The same for a caller who hears what is owed, if there is nothing to commit: an error that nobody
- * has heard; `again`: also one that a close has returned. */
+/* The same; but if there is nothing to commit, c->error is the error that the handle owes: one that
+ * no call has returned, or, with `again`, also one that a close has returned. */
 void commit_or_owed(struct mount *m, struct call *c, bool again, call_next *next);
 /* Commits in the background: the request is sent now, unless a commit of the handle is under way.
  * An error is owed. */

@@ -80,17 +80,17 @@ enum mount_event_kind {
 	MOUNT_RMDIR,       /* ino, name -> STATUS */
 	MOUNT_RENAME,      /* ino, name, new_ino, new_name, flags (RENAME_*) -> STATUS */
 	MOUNT_REFUSED,     /* link, symlink, other kinds of mknod -> STATUS EPERM */
-	MOUNT_OPEN,        /* ino, flags (O_*) -> OPEN */
-	MOUNT_CREATE,      /* ino, name, mode, flags -> CREATE */
+	MOUNT_OPEN,        /* ino, flags (O_*) -> OPENED */
+	MOUNT_CREATE,      /* ino, name, mode, flags -> CREATED */
 	MOUNT_READ,        /* ino, fh, offset, size, for_page -> DATA */
 	MOUNT_WRITE,       /* ino, fh, lock_owner, flags (O_*), offset, data -> COUNT */
 	MOUNT_FLUSH,       /* ino, fh, lock_owner, fate, has_other -> STATUS */
 	MOUNT_FSYNC,       /* ino, fh -> STATUS */
 	MOUNT_RELEASE,     /* ino, fh, lock_owner -> STATUS, at once */
-	MOUNT_OPENDIR,     /* ino -> OPEN */
+	MOUNT_OPENDIR,     /* ino -> OPENED */
 	MOUNT_READDIR,     /* ino, fh, offset -> LISTING from offset on, "." and ".." first */
 	MOUNT_RELEASEDIR,  /* ino, fh -> STATUS */
-	MOUNT_STATFS,      /* -> STATFS */
+	MOUNT_STATFS,      /* -> STATS */
 	MOUNT_GETXATTR,    /* ino, name -> DATA (whole value; the driver handles size queries) */
 	MOUNT_SETXATTR,    /* ino, name, data, flags (XATTR_*) -> STATUS */
 	MOUNT_LISTXATTR,   /* ino -> DATA (names, each with its NUL) */
@@ -170,10 +170,10 @@ struct mount_event {
 	bool everything;
 };
 
-/* The facts that a call needs about its caller besides the thread; the driver asks the kernel only
- * for these. It must be called right before the step. */
+/* Facts about the caller of a call, besides its thread: pid; fate; has_other. */
 enum { WANTS_PROCESS = 1, WANTS_FATE = 2, WANTS_DESCRIPTORS = 4 };
-/* Some of WANTS_*, or-ed. */
+/* The facts that the call needs (WANTS_*, or-ed); the driver asks the kernel only for these. Call
+ * it right before the step. */
 unsigned mount_wants(const struct mount *m, const struct mount_event *event);
 
 enum mount_reply_kind {
@@ -205,12 +205,12 @@ struct mount_child {
 struct mount_reply {
 	uint64_t call;
 	enum mount_reply_kind kind;
-	int error;              /* 0, or a positive errno: then even `kind` is void */
-	struct mount_stat stat; /* ENTRY, ATTR, CREATED */
-	span_t attr_timeout, entry_timeout;
-	uint64_t fh;       /* OPENED, CREATED */
-	struct bytes data; /* DATA; a view until the next step */
-	size_t count;      /* COUNT */
+	int error;                          /* 0, or a positive errno: then even `kind` is void */
+	struct mount_stat stat;             /* ENTRY, ATTR, CREATED */
+	span_t attr_timeout, entry_timeout; /* for which the kernel may keep these and the name */
+	uint64_t fh;                        /* OPENED, CREATED */
+	struct bytes data;                  /* DATA; a view until the next step */
+	size_t count;                       /* COUNT */
 	/* LISTING: the children from the requested offset on; offsets count from 1 */
 	const struct mount_child *children;
 	size_t children_n;
