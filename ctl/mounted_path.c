@@ -129,6 +129,7 @@ mounted_path_transaction(const char *mountpoint, struct bytes text, char **answe
 {
 	char path[PATH_MAX + 16];
 	int fd, error, rc = CTL_FAILED;
+	ssize_t n = 0;
 
 	snprintf(path, sizeof path, "%s/.cell:txn", mountpoint);
 	fd = open(path, O_RDWR | O_CLOEXEC);
@@ -136,13 +137,16 @@ mounted_path_transaction(const char *mountpoint, struct bytes text, char **answe
 	*answer = memory_zero(1, ANSWER);
 	if (error == 0 && fsync(fd) < 0)
 		error = errno;
-	if (fd >= 0 && (error == 0 || error == EINVAL) &&
-	    pread(fd, *answer, ANSWER - 1, (off_t)text.len) > 0) {
+	if (fd >= 0 && (error == 0 || error == EINVAL))
+		n = pread(fd, *answer, ANSWER - 1, (off_t)text.len);
+	if (n > 0) {
 		rc = strncmp(*answer, "refused", 7) == 0   ? CTL_USAGE
 		     : strncmp(*answer, "unknown", 7) == 0 ? CTL_UNKNOWN
 		     : strncmp(*answer, "done", 4) == 0    ? CTL_OK
 		                                           : CTL_FAILED;
 	} else {
+		if (error == 0)
+			error = n < 0 ? errno : EIO;
 		snprintf(*answer, ANSWER, "%s: %s", path, strerror(error));
 		rc = fd < 0 ? CTL_FAILED : CTL_UNKNOWN;
 	}

@@ -340,6 +340,7 @@ on_report(struct supervisor *s)
 		}
 		log_warn("%s: the mount's daemon has ended", s->l->path);
 		s->lease_end = mono_min(s->lease_end, r.time);
+		close(s->reports);
 		s->reports = -1;
 		break;
 	case HOLDER_LOST:

@@ -39,7 +39,7 @@ answer_take(struct answer *answer, const struct msg_status_reply *reply)
 	snprintf(answer->version, sizeof answer->version, "%.*s", (int)reply->version.len,
 	         (const char *)reply->version.data);
 	answer->heard = true;
-	answer->ahead_ms = (reply->wall_ns - clock_wall_ns()) / 1000000;
+	answer->ahead_ms = reply->wall_ns / 1000000 - clock_wall_ns() / 1000000;
 	take_limits(answer, &reply->limits);
 	while (answer->progress_n < LIMIT_REPLICAS && wire_next_progress(&rest, &p))
 		answer->progress[answer->progress_n++] = (struct answer_progress){

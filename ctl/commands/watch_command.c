@@ -385,11 +385,11 @@ watch_events(struct watch *w)
 			fds[i] = (struct pollfd){.fd = w->streams[i].fd, .events = POLLIN};
 		fds[w->streams_n] = (struct pollfd){.fd = reaction.ended, .events = POLLIN};
 		pause_ms = -1;
-		for (size_t i = 0; i < w->targets_n; i++)
-			if (!w->targets[i].there)
-				pause_ms = LOOK_AGAIN_MS;
 		if (reaction.child == 0 && !mono_is_never(reaction.due))
 			pause_ms = (int)span_to_ms(mono_since(reaction.due, clock_now())) + 1;
+		for (size_t i = 0; i < w->targets_n; i++)
+			if (!w->targets[i].there && (pause_ms < 0 || pause_ms > LOOK_AGAIN_MS))
+				pause_ms = LOOK_AGAIN_MS;
 		if (poll(fds, w->streams_n + 1, pause_ms) < 0 && errno != EINTR)
 			return CTL_FAILED;
 		if (fds[w->streams_n].revents)
@@ -442,6 +442,8 @@ watch_changes(struct watch *w)
 		from = index;
 		skip = known;
 		for (lines = 0; f != NULL && !done && (n = getline(&line, &room, f)) > 0; lines++) {
+			if (line[n - 1] != '\n')
+				break; /* a part, before the read failed */
 			line[n - 1] = '\0';
 			number = strstr(line, "\"index\": ");
 			at = number == NULL ? index : strtoull(number + 9, NULL, 10);
