@@ -315,7 +315,8 @@ disk_has(const struct disk *d, uint64_t slot, struct ballot origin)
 	struct slot like = {.number = slot};
 	const struct slot *has = RB_FIND(slot_tree, (struct slot_tree *)&d->slots, &like);
 
-	if (has != NULL)
+	/* An older copy may have another value, from before the one that was accepted and lost. */
+	if (has != NULL && !d->replaced)
 		return !ballot_less(has->origin, origin) && !ballot_less(origin, has->origin);
 	return slot <= d->trimmed || slot <= d->applied || !disk_is_whole(d);
 }
