@@ -406,8 +406,11 @@ lock_grant(struct mount *m, const struct client_grant *g)
 	l->refs++;
 	if (g->rc == RC_INTR)
 		lock_taken_away(m, l, g->acquisition);
+	/* Of a request that was granted, and whose answer is lost with its connection, another
+	 * answer comes: the lock is looked for then, or the request is in the queue again. */
 	if (l->asked_acquisition != g->acquisition || l->granted ||
-	    (l->ask != ASK_SENT && l->ask != ASK_QUEUED)) {
+	    (l->ask != ASK_SENT && l->ask != ASK_QUEUED) ||
+	    (g->rc == RC_INTR && l->ask == ASK_SENT)) {
 		lock_put(m, l);
 		return;
 	}

@@ -192,7 +192,7 @@ other_does(struct player *p, const char *what, const char *name, const char *to)
 		                   attr_of(b->cell, lookup(b->cell, node, to)).kind);
 	if (!strcmp(what, "restricts"))
 		return restrict_elsewhere(b, node);
-	if (!strcmp(what, "breaks")) /* an operator, and nobody is told */
+	if (!strcmp(what, "breaks")) /* an operator */
 		return run(b->cell, 0, OP(unlock, .node = node));
 	if (!strcmp(what, "closes"))
 		return run(b->cell, b->other,
@@ -218,6 +218,8 @@ COMMAND(other)
 		bench_other_unlocks(p->b, node_of(p, name));
 	else
 		rc = other_does(p, what, name, script_word(s));
+	if (script_value_number(s, "told", 0) != 0)
+		bench_broken(p->b, node_of(p, name), 1, script_value_number(s, "told", 0));
 	if (rc != RC_OK)
 		script_say(s, "<- %s", rc_name(rc));
 }
@@ -344,7 +346,7 @@ static const struct script_command commands[] = {
     {"other",
      "writes|deletes|locks|unlocks|renames|restricts|creates|mkdir|rmdir|fills|empties|closes|"
      "marks|ends|breaks "
-     "NAME ...",
+     "NAME ... [told=ACQUISITION]",
      run_other},
     {"quota", "BYTES: are left", run_quota},
     {"cell", "NAME: as the cell has it", run_cell},

@@ -508,6 +508,17 @@ bench_other_deletes(struct bench *b, const char *name)
 }
 
 void
+bench_broken(struct bench *b, uint64_t node, uint64_t owner, uint64_t acquisition)
+{
+	const struct client_grant g = {.node = node,
+	                               .owner = owner,
+	                               .acquisition = acquisition,
+	                               .rc = RC_INTR};
+
+	step(b, &(struct mount_event){.kind = MOUNT_GRANT, .grant = &g});
+}
+
+void
 bench_other_unlocks(struct bench *b, uint64_t node)
 {
 	assert_int_equal(release(b->cell, b->other, BENCH_OTHER_OWNER, 1, node), RC_OK);
