@@ -77,6 +77,13 @@ push_news(struct sim *s, struct link *l, int end, int64_t at, enum news news)
 	push_sent(s, l, end, s->now, at, news, (struct bytes){0});
 }
 
+/* When it arrives at the end: nothing overtakes what was sent before it. */
+static int64_t
+in_order(struct link *l, int end, int64_t at)
+{
+	return l->ends[end].last = at > l->ends[end].last ? at : l->ends[end].last;
+}
+
 /* Puts on its way what leaves an end at `sent`. */
 static void
 carry(struct sim *s, struct link *l, int from, int64_t sent, enum news news, struct bytes data)
@@ -85,10 +92,7 @@ carry(struct sim *s, struct link *l, int from, int64_t sent, enum news news, str
 	int64_t at = cut > sent ? cut : sent;
 
 	at += sim_between(s, 50000, s->swarm.latency_us * 1000);
-	if (l->ends[!from].last > at)
-		at = l->ends[!from].last;
-	l->ends[!from].last = at;
-	push_sent(s, l, !from, sent, at, news, data);
+	push_sent(s, l, !from, sent, in_order(l, !from, at), news, data);
 }
 
 static void
@@ -271,8 +275,7 @@ happens(struct sim *s, enum fault f)
 	return true;
 }
 
-/* The parts of a state keep their order, as on a connection: a part that comes before another one
- * costs the fetch a patience. */
+/* The parts of a state keep their order: each one that is overtaken costs the fetch a patience. */
 static void
 send_datagram(struct sim *s, struct link *l, int from, int64_t sent, struct bytes frame)
 {
@@ -289,8 +292,7 @@ send_datagram(struct sim *s, struct link *l, int from, int64_t sent, struct byte
 		             (late ? sim_between(s, 0, SECOND) : 0);
 
 		if (wire_frame_code(frame) == MSG_state_part)
-			l->ends[!from].last = at =
-			    at > l->ends[!from].last ? at : l->ends[!from].last;
+			at = in_order(l, !from, at);
 		push_sent(s, l, !from, sent, at, NEWS_FRAME, bytes_copy(frame));
 	}
 }
@@ -342,12 +344,11 @@ link_send(struct sim *s, uint64_t conn, struct bytes frame)
 {
 	int end;
 	struct link *l = link_of(s, conn, &end);
-	int64_t late;
 
 	if (l->ends[end].state != LINK_OPEN)
 		return;
-	late = s->now + adversary_frame(s, l->ends[end].host, l->ends[!end].host, frame);
-	l->ends[!end].last = late > l->ends[!end].last ? late : l->ends[!end].last;
+	in_order(l, !end,
+	         s->now + adversary_frame(s, l->ends[end].host, l->ends[!end].host, frame));
 	if (l->ends[end].host == s->liar.id && end == 0 && !s->calm)
 		liar_send(s, l->ends[1].host, frame);
 	else
