@@ -235,16 +235,20 @@ promised_by(const struct px *px, const struct px_members *m)
 }
 
 /* A change among the picked entries may have been chosen, and then entries after it by the new
- * list. So a majority of every list is needed, each of which reports the next change. */
+ * list. So a majority of every list is needed, each of which reports the next change. The list in
+ * force counts whatever the log holds: a lost log is shorter than the list of the cell file is
+ * new. */
 static bool
 elected(const struct px *px)
 {
 	const struct px_members *m = &px->group.members;
 	uint64_t last = px_picked_last(px);
 
-	for (; m && m->version <= last; m = px_next_members(&px->promises.changes, m))
+	do {
 		if (!promised_by(px, m))
 			return false;
+		m = px_next_members(&px->promises.changes, m);
+	} while (m && m->version <= last);
 	return true;
 }
 
