@@ -461,13 +461,15 @@ px_on_hello(struct px *px, uint8_t from, const struct msg_hello *m)
 	buffer_free(&packed);
 }
 
-/* While this replica was away the members may have changed, and those that it knows may be gone. */
+/* While this replica was away the members may have changed, and those that it knows may be gone.
+ * One that has a master hears of changes from its log. */
 static void
 take_newer_list(struct px *px, uint64_t version, struct wire_list list)
 {
 	struct px_members told = {.version = version};
 
-	if (version <= px->witness.greeters.version || !px_read_members(&told, list))
+	if (version <= px->witness.greeters.version || px_has_master(px, px->now) ||
+	    !px_read_members(&told, list))
 		return;
 	PX_TRACE(px, "knows of a newer list of members, of slot " SLOT, version);
 	px->witness.greeters = told;

@@ -186,6 +186,8 @@ obstacle(const struct replica *r, uint8_t from, const struct msg_members *m)
 {
 	if (m->version < r->members.newest.version)
 		return "it is older than the newest one";
+	if (px_has_master(r->px, r->now))
+		return "the log of the master tells of changes";
 	if (!is_member(r, from))
 		return "its sender is no member";
 	if (!tree_members_go_on(r->tree, m->members))
