@@ -267,6 +267,12 @@ gateway_has_member(const struct gateway *g, uint8_t id)
 	return p != NULL && !is_removed(p);
 }
 
+bool
+gateway_knows(const struct gateway *g, const uint8_t key[NOISE_KEY])
+{
+	return peer_of_key(g, key) != NULL;
+}
+
 /* ---- accepted connections ---- */
 
 /* Clients are refused before the last files are in use: a replica must still be able to connect. */

@@ -114,6 +114,8 @@ void gateway_set_members(struct gateway *g, uint64_t version,
                          const struct cell_file_replica *members, int n);
 /* True if the replica is in the list and was not removed. */
 bool gateway_has_member(const struct gateway *g, uint8_t id);
+/* True if this is the key of a replica in the list, removed or not. */
+bool gateway_knows(const struct gateway *g, const uint8_t key[NOISE_KEY]);
 /* Sends a whole frame; dropped if there is no connection to the replica. */
 void gateway_send_peer(struct gateway *g, uint8_t replica, struct bytes frame);
 /* Sends a whole frame to a client; dropped if the client is gone. */

@@ -503,6 +503,8 @@ const struct gateway_callbacks server_gateway_callbacks = {
     .disconnected = on_client_disconnected,
 };
 
+/* The tree of a replica that is new, or whose disk was emptied, knows nobody: it knows the other
+ * replicas by its cell file. */
 bool
 server_knows(const struct server *s, const uint8_t key[NOISE_KEY])
 {
@@ -510,7 +512,8 @@ server_knows(const struct server *s, const uint8_t key[NOISE_KEY])
 	const struct bytes claimed = {key, NOISE_KEY};
 	struct tree_principal p;
 
-	return tree_principal_of_key(tree, claimed, &p) || tree_has_member_key(tree, claimed);
+	return gateway_knows(s->gateway, key) || tree_has_member_key(tree, claimed) ||
+	       tree_principal_of_key(tree, claimed, &p);
 }
 
 bool

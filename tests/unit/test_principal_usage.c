@@ -235,6 +235,23 @@ TEST(test_connections)
 	world_free(w);
 }
 
+/* Handshakes of keys that are known come before those of strangers, also where only the list of
+ * members names them. */
+TEST(test_known_keys)
+{
+	struct bare_world *w = world_new(1);
+	struct server *s = w->host->server;
+	struct cell_file_replica peer = {.id = 2, .role = MEMBER_VOTER, .address = "host2:1"};
+
+	memcpy(peer.public_key, seat_key(2), NOISE_KEY);
+	assert_true(server_knows(s, seat_key(SEAT_ADMIN)));
+	assert_true(server_knows(s, seat_key(w->host->body)));
+	assert_false(server_knows(s, peer.public_key));
+	gateway_set_members(s->gateway, UINT64_MAX, &peer, 1);
+	assert_true(server_knows(s, peer.public_key));
+	world_free(w);
+}
+
 static bool held[2]; /* by connection */
 static uint64_t session;
 
