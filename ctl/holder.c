@@ -131,8 +131,8 @@ open_node(struct holder *h)
 	bool gone;
 	int rc;
 
-	/* Where the mount of an earlier try has gone, no file is made in its place. */
-	gone = h->earlier.tried && realpath(path, canonical) == NULL && errno == ENOENT &&
+	/* No file is made where no cell is mounted, or none any more. */
+	gone = realpath(path, canonical) == NULL && errno == ENOENT &&
 	       getxattr(dirname(canonical), "user.ls.lock_generation", NULL, 0) < 0;
 	if (!gone)
 		h->fd = open(path, O_RDONLY | O_CREAT | O_CLOEXEC | O_NOCTTY, 0666);

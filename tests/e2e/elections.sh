@@ -164,6 +164,14 @@ follows() {
 }
 tells() { wait_until "it tells: $1" grep -q "$1; tries again" "$work/err"; }
 
+case_no_file_is_made_where_no_cell_is_mounted() {
+	mkdir "$work/bare"
+	is "$("$LSCTL" elect "$work/bare/primary" one -- true 2>&1 || echo "exit $?")" \
+		"lsctl: $work/bare/primary: not on a mounted cell
+exit 1"
+	is "$(ls -A "$work/bare")" ""
+}
+
 case_a_standby_whose_session_ends() {
 	local one two
 	stands_by
