@@ -13,7 +13,10 @@
  * promises to clients: after it was lowered, a new master still reckons with the old length until
  * every lease promised with it has ended. One that is OWN to the cell is set by the master, by
  * nobody else, and only grows: minor_version is the version in which the log is written, and which
- * every member understands, last_backup the time of day when a backup was last made (0: never). */
+ * every member understands, last_backup the time of day when a backup was last made (0: never).
+ *
+ * A later minor version that adds a setting gives it the default 0, which is not stored: so the
+ * state of a cell is the same in programs of both versions until the setting is given. */
 #define SETTINGS(S)                                                                    \
 	S(1, session_lease, ms, PROMISE, 1000, 60000, 12000) /* Chubby, section 2.8 */ \
 	S(2, cache_lease, ms, PROMISE, 1000, 60000, 5000)                              \

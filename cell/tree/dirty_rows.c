@@ -255,7 +255,7 @@ row_of_settings(const struct tree *t, const struct dirty_row *of, struct row *ro
 	const uint64_t code = of->key[0];
 	const struct setting_info *info = setting_info(code);
 
-	if (info == NULL)
+	if (info == NULL || tree_setting_longest(t, code) == 0)
 		return false;
 	SHOW_ROW(settings);
 	return true;

@@ -15,7 +15,7 @@ tell() {
 }
 
 level_is() {
-	[ "$(sqlite3 "$data/state.db" "SELECT value FROM settings WHERE name = 'minor_version'")" \
+	[ "$(sqlite3 "$data/state.db" "SELECT sum(value * (name LIKE 'minor%')) FROM settings")" \
 		= "$1" ]
 }
 

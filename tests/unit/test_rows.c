@@ -230,6 +230,30 @@ TREE_TEST(test_damage_is_told)
 	row_store_free(&whole);
 }
 
+/* ---- settings ---- */
+
+/* A setting that a later program adds must not be in the state of a cell before it is set: replicas
+ * of both programs have one state, and each reads the other's file. */
+TREE_TEST(test_a_setting_that_is_0_has_no_row)
+{
+	struct fixture *f = *state;
+	struct row_store store = {0};
+	int given = 0;
+
+	row_store_save(&store, f->tree);
+	for (size_t i = 0; i < store.rows.n; i++) {
+		const struct row *row = &store.rows.rows[i];
+
+		if (row->table != ROWS_settings)
+			continue;
+		assert_int_not_equal(row->values[COL_settings_value].number, 0);
+		given++;
+	}
+	assert_int_equal(tree_setting(f->tree, SETTING_minor_version), 0);
+	assert_true(given > 0);
+	row_store_free(&store);
+}
+
 /* ---- quotas ---- */
 
 static void
