@@ -102,15 +102,15 @@ was_before(const struct sim *s, const struct record *waiter, uint64_t session,
 /* A waiter of an earlier master has time to come to the next one and say so; once. Its ticket does
  * not outlast two rotations of the signing key. */
 static bool
-has_time_left(const struct sim *s, const struct record *waiter)
+has_time_left(const struct sim *s, const struct item *it, const struct record *waiter)
 {
 	const int64_t lease = setting_changes_least(s, SETTING_cache_lease);
+	const struct model *m = &s->model;
 
-	return sim_leases_hold(s) && waiter->queued_epoch < s->model.epoch &&
-	       waiter->queued_at < s->model.epoch_from &&
-	       waiter->queued_at >= s->model.lapsed_before &&
-	       s->model.keys.rotations < waiter->rotations + 2 &&
-	       s->now - s->model.epoch_from < lease / 100 * 98;
+	return sim_leases_hold(s) && !outstanding_unclaimed(s, it) &&
+	       waiter->queued_epoch < m->epoch && m->keys.rotations < waiter->rotations + 2 &&
+	       waiter->queued_at < m->epoch_from && waiter->queued_at >= m->lapsed_before &&
+	       s->now - m->epoch_from < lease / 100 * 98;
 }
 
 /* It has the lock and has not heard of it; or it converts, and that was not before the epoch. */
@@ -145,7 +145,7 @@ check_turn(struct sim *s, const struct item *it, uint64_t session, const struct 
 			continue;
 		if (r->session == session && w->owner == a->owner)
 			continue;
-		if (!was_before(s, r, session, a) && !has_time_left(s, r))
+		if (!was_before(s, r, session, a) && !has_time_left(s, it, r))
 			continue;
 		if (a->ticket.epoch != 0 && ticket_order(&a->ticket, &r->ticket) <= 0)
 			continue;

@@ -153,9 +153,10 @@ struct model {
 		bool followed; /* most voters come to it entry by entry */
 		bool told;     /* the log has it */
 	} agreed[DIVERGENCE_KEPT];
-	bool awaits;           /* a session was outstanding as the epoch began */
-	uint64_t settled;      /* the last epoch whose barrier is known to have fallen */
-	int64_t lapsed_before; /* what was waited for then has not come back in its time */
+	bool awaits;            /* a session was outstanding as the epoch began */
+	uint64_t settled;       /* the last epoch whose barrier is known to have fallen, */
+	uint64_t settled_index; /* and the entry that says so */
+	int64_t lapsed_before;  /* what was waited for then has not come back in its time */
 	uint64_t last_fence;
 	struct {
 		struct past *all;
@@ -363,6 +364,7 @@ void outstanding_begin(struct model *m);
 void outstanding_decide(struct sim *s, const struct op *op);
 /* A waiter that comes back is told that it waits: but its place has lapsed, and counts for nothing
  * under the next master yet. */
+bool outstanding_unclaimed(const struct sim *s, const struct item *it);
 bool outstanding_lapsed(struct sim *s, const struct record *r);
 /* A machine's client sends this. */
 void outstanding_frame(struct sim *s, int machine, struct bytes frame);

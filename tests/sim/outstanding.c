@@ -92,19 +92,27 @@ settled(struct sim *s, uint64_t epoch)
 		sim_fail(s, "epoch %lu is settled, and nobody was waited for",
 		         (unsigned long)epoch);
 	m->settled = epoch;
+	m->settled_index = m->applied;
 	if (s->now - m->epoch_from >= setting_changes_least(s, SETTING_cache_lease) / 100 * 98)
 		m->lapsed_before = m->epoch_from;
 }
 
-/* The barrier for the place has fallen, and its client comes too late for it: while the lock is
- * free the next master knows of the waiter as little as of any other, until it is granted. */
+/* Since a barrier fell the lock was free: the next master knows of a waiter as little as of any
+ * other session, until it is granted. */
+bool
+outstanding_unclaimed(const struct sim *s, const struct item *it)
+{
+	return it->holders_n == 0 && it->delay_mode == LOCK_NONE &&
+	       it->lock_changed < s->model.settled_index;
+}
+
+/* The barrier for the place has fallen, and its client comes too late for it. */
 bool
 outstanding_lapsed(struct sim *s, const struct record *r)
 {
 	const struct item *it = model_item(&s->model, r->op.acquire.acquire.node);
 
-	return r->queued_at < s->model.lapsed_before && it != NULL && it->holders_n == 0 &&
-	       it->delay_mode == LOCK_NONE;
+	return r->queued_at < s->model.lapsed_before && it != NULL && outstanding_unclaimed(s, it);
 }
 
 void
