@@ -333,8 +333,10 @@ call_timeout(struct mount *m)
 void
 call_give_up(struct mount *m, struct call *c)
 {
+	int error = EINTR;
+
 	if (c->queue == NULL && c->lock && c->lock->caller == c)
-		lock_interrupted(m, c->lock);
+		error = lock_interrupted(m, c->lock);
 	else if (c->token || c->waits) {
 		MOUNT_TRACE(m, "call %llu is given up: its request goes on in the background",
 		            (unsigned long long)c->event.call);
@@ -342,7 +344,7 @@ call_give_up(struct mount *m, struct call *c)
 		c->ordered = true;
 		return;
 	}
-	call_status(m, c, EINTR);
+	call_status(m, c, error);
 }
 
 /* The errno of a result code. Codes that are meant for the client library, and invalid ones, become

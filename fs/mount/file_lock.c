@@ -128,9 +128,13 @@ file_lock_poisoned(struct mount *m, struct handle *h)
 {
 	struct mount_lock *l, *more;
 
-	TAILQ_FOREACH_SAFE(l, &h->inode->locks, of_inode, more)
+	TAILQ_FOREACH_SAFE(l, &h->inode->locks, of_inode, more) {
+		l->refs++;
+		lock_empty_queue(m, l, h, ESTALE);
 		if (l == flock_of(h) || (l->kind == LOCK_RECORD && asked_through(l, h->fh)))
 			lock_withdraw(m, l, ESTALE);
+		lock_put(m, l);
+	}
 }
 
 /* ---- FLOCK, SETLK ---- */

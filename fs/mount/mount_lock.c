@@ -145,6 +145,13 @@ lock_refused(struct mount *m, struct mount_lock *l, int error)
 		call_status(m, c, error);
 }
 
+/* True if the request is a conversion to shared whose call was answered before the cell had. */
+static bool
+is_lowering(const struct mount_lock *l)
+{
+	return (l->ask == ASK_SENT || l->ask == ASK_QUEUED) && l->caller == NULL && !l->is_kept;
+}
+
 /* The cell has granted the request. The call is answered; if the call was interrupted, the grant is
  * recorded for as long as the request is kept. */
 static void
@@ -152,6 +159,11 @@ lock_came(struct mount *m, struct mount_lock *l)
 {
 	if (l->caller) {
 		lock_gained(m, l);
+		lock_next(m, l);
+	} else if (is_lowering(l)) {
+		l->mode = l->asked;
+		l->acquisition = l->asked_acquisition;
+		l->ask = ASK_NONE;
 		lock_next(m, l);
 	} else {
 		MOUNT_TRACE(m, "acquisition %llu is granted, and no call waits for it",
@@ -367,18 +379,25 @@ lock_give_back(struct mount *m, struct mount_lock *l)
 void
 lock_stop_waiting(struct mount *m, struct mount_lock *l)
 {
-	if (l->is_kept)
+	if (l->is_kept || is_lowering(l))
 		lock_give_back(m, l);
 }
 
-void
+int
 lock_interrupted(struct mount *m, struct mount_lock *l)
 {
 	l->caller = NULL;
+	if (l->mode == LOCK_EXCLUSIVE && l->asked == LOCK_SHARED) {
+		MOUNT_TRACE(m, "node %llu is locked shared before the cell has said so",
+		            (unsigned long long)l->inode->ino);
+		l->mode = LOCK_SHARED;
+		return 0;
+	}
 	MOUNT_TRACE(m, "acquisition %llu of node %llu is kept for %d ms",
 	            (unsigned long long)l->asked_acquisition, (unsigned long long)l->inode->ino,
 	            KEEP_MS);
 	lock_keep_until(m, l, mono_add(m->now, span_ms(KEEP_MS)));
+	return EINTR;
 }
 
 void
@@ -485,13 +504,14 @@ lock_unlock(struct mount *m, struct call *c)
 	}
 }
 
-/* Answers all waiting calls: the lock can't be acquired through their handle any more. */
-static void
-empty_queue(struct mount *m, struct mount_lock *l, int error)
+void
+lock_empty_queue(struct mount *m, struct mount_lock *l, const struct handle *through, int error)
 {
-	struct call *c;
+	struct call *c, *more;
 
-	while ((c = TAILQ_FIRST(&l->queue))) {
+	TAILQ_FOREACH_SAFE(c, &l->queue, waiting, more) {
+		if (through != NULL && c->handle != through)
+			continue;
 		TAILQ_REMOVE(&l->queue, c, waiting);
 		c->queue = NULL;
 		call_status(m, c, error);
@@ -505,7 +525,7 @@ lock_withdraw(struct mount *m, struct mount_lock *l, int error)
 
 	l->refs++;
 	if (l->kind == LOCK_FLOCK)
-		empty_queue(m, l, error);
+		lock_empty_queue(m, l, NULL, error);
 	l->caller = NULL;
 	if (c)
 		call_status(m, c, error);
@@ -535,6 +555,6 @@ lock_die(struct mount *m, struct mount_lock *l)
 	l->handles_n = 0;
 	l->asked_acquisition = 0; /* answers that are under way are ignored */
 	lock_refused(m, l, ESTALE);
-	empty_queue(m, l, ESTALE);
+	lock_empty_queue(m, l, NULL, ESTALE);
 	lock_put(m, l);
 }

@@ -60,6 +60,9 @@ bool lock_active(const struct mount_lock *l);
 void lock_acquire(struct mount *m, struct call *c);
 /* Releases what is held. The call is answered with the error of the release, else with c->error. */
 void lock_unlock(struct mount *m, struct call *c);
+/* Answers the calls that wait for their turn through this handle; NULL: all of them. */
+void lock_empty_queue(struct mount *m, struct mount_lock *l, const struct handle *through,
+                      int error);
 /* Cancels the request of this lock; calls that wait for it through the same handle are answered
  * with the error. */
 void lock_withdraw(struct mount *m, struct mount_lock *l, int error);
@@ -67,8 +70,10 @@ void lock_withdraw(struct mount *m, struct mount_lock *l, int error);
 void lock_drop(struct mount *m, struct mount_lock *l);
 /* The lock was lost with its node or session: waiting calls are answered ESTALE. */
 void lock_die(struct mount *m, struct mount_lock *l);
-/* The call that waits for the lock was interrupted: its place in the queue is kept for a while. */
-void lock_interrupted(struct mount *m, struct mount_lock *l);
+/* The call that waits for the lock was interrupted: its place in the queue is kept for a while. But
+ * a conversion to shared needs nobody's leave, and others may share the lock already: it goes on.
+ * Returns the call's error. */
+int lock_interrupted(struct mount *m, struct mount_lock *l);
 /* Starts the next calls of the lock's owner, once it has no request under way. */
 void lock_next(struct mount *m, struct mount_lock *l);
 /* The request is not kept any more for a call that was interrupted. */
