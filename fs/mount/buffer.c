@@ -290,6 +290,10 @@ write_refuse(struct mount *m, struct call *c, int error)
 	call_status(m, c, error);
 }
 
+static void write_based(struct mount *m, struct call *c);
+
+/* Another call of the process may have given its record lock back meanwhile: then the buffer was
+ * committed, and its base is no longer there. */
 static void
 write_allowed(struct mount *m, struct call *c)
 {
@@ -297,6 +301,8 @@ write_allowed(struct mount *m, struct call *c)
 		c->error = ESTALE;
 	if (c->error || c->answered)
 		write_refuse(m, c, c->error);
+	else if (!write_appends(c->handle, &c->event) && lacks_base(c->handle))
+		snapshot_fetch(m, c, write_based);
 	else
 		write_take(m, c);
 }
@@ -376,6 +382,8 @@ truncate_done(struct mount *m, struct call *c)
 	setattr_answer(m, c);
 }
 
+static void truncate_based(struct mount *m, struct call *c);
+
 static void
 truncate_allowed(struct mount *m, struct call *c)
 {
@@ -385,6 +393,10 @@ truncate_allowed(struct mount *m, struct call *c)
 		c->error = ESTALE;
 	if (c->error || c->answered) {
 		call_status(m, c, c->error);
+		return;
+	}
+	if (lacks_base(h)) { /* as in write_allowed */
+		snapshot_fetch(m, c, truncate_based);
 		return;
 	}
 	edit_whole(m, h);
