@@ -112,6 +112,7 @@ commit_took(struct mount *m, struct handle *h, uint64_t generation)
 		snapshot_drop(m, h);
 	else
 		snapshot_set(m, h, version_take(m, h->inode, generation, &h->edited));
+	h->seen = generation;
 	h->edit = EDIT_NONE;
 	buffer_drop(m, h);
 }

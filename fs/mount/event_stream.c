@@ -291,14 +291,16 @@ event_watch_told(struct mount *m, const struct mount_event *e)
 
 /* ---- poll ---- */
 
-/* The first poll of a handle begins the watch. The handle may have read older contents than the
- * mount knows by now, or its node be gone. */
+/* The first poll of a handle begins the watch, and each one that finds that it has ended, or was
+ * refused. The handle may have read older contents than the mount knows by now, or its node be
+ * gone. */
 static void
 begin(struct mount *m, struct handle *h)
 {
+	const uint64_t seen = h->base != NULL ? h->base->generation : h->seen;
+
 	h->polled = true;
-	h->pending |= h->inode->dead ||
-	              (h->base != NULL && h->base->generation != h->inode->attr.content_generation);
+	h->pending |= h->inode->dead || seen != h->inode->attr.content_generation;
 	event_watch_follow(m, h->inode);
 }
 
@@ -330,7 +332,7 @@ event_watch_poll(struct mount *m, struct call *c)
 		return;
 	}
 	h->wakes |= c->event.wait;
-	if (h->inode != NULL && !h->polled && !h->dead)
+	if (h->inode != NULL && !h->dead && (!h->polled || h->inode->watched == 0))
 		begin(m, h);
 	r = call_reply(m, c, MOUNT_POLLED);
 	r->revents = revents(h);

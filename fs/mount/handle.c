@@ -42,8 +42,10 @@ handle_new(struct mount *m, struct inode *inode, const struct call *c)
 	h->opener = c->event.pid;
 	h->opener_thread = c->event.thread;
 	h->user = bytes_copy(c->event.user);
-	if (inode != NULL)
+	if (inode != NULL) {
+		h->seen = inode->attr.content_generation;
 		event_watch_follow(m, inode);
+	}
 	return h;
 }
 
