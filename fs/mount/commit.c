@@ -462,6 +462,9 @@ commit_flush(struct mount *m, struct call *c)
 	if (process_is(c->event.pid, h->opener) &&
 	    (c->event.fate == FATE_EXITING || c->event.fate == FATE_KILLED))
 		h->opener_gone = true;
+	/* The close of a process that was killed may be given up before it has entered. */
+	if (!h->committing && killed_writer(h, &c->event))
+		h->tainted = true;
 	if (flush_enters(h, &c->event))
 		handle_enter(m, c, flush_entered);
 	else
