@@ -310,7 +310,7 @@ delete_heard(struct mount *m, struct call *c, const struct client_answer *a)
 			version_set(m, &i->last, version_ref(i->newest));
 		inode_die(m, i, true);
 	}
-	if (c->inode && c->inode->ino != deleted)
+	if (c->inode && c->inode->ino != deleted && !c->inode->dead)
 		version_set(m, &c->inode->last, NULL);
 	call_status(m, c, error);
 }
@@ -331,12 +331,15 @@ delete_ask(struct mount *m, struct call *c)
 static void
 delete_fetched(struct mount *m, struct call *c, const struct client_answer *a)
 {
-	if (call_errno(m, c, a) == 0 && snapshot_learn(m, c, a) == 0)
-		version_set(m, &c->inode->last, version_ref(c->version));
-	if (c->answered)
+	const int error = call_errno(m, c, a);
+
+	if (c->answered) {
 		call_end(m, c);
-	else
-		delete_ask(m, c);
+		return;
+	}
+	if (error == 0 && snapshot_learn(m, c, a) == 0)
+		version_set(m, &c->inode->last, version_ref(c->version));
+	delete_ask(m, c);
 }
 
 /* A deleted file lives on in memory as long as it is open here, so its contents are read first. */
@@ -472,10 +475,19 @@ rename_committed(struct mount *m, struct call *holder)
 	rename_prepare(m, c);
 }
 
+/* A rename after which the target lacks what was written fails, once. */
 static void
 rename_entered(struct mount *m, struct call *holder)
 {
-	commit(m, holder, rename_committed);
+	struct handle *h = holder->handle;
+
+	if (h->edit == EDIT_NONE)
+		holder->error = commit_unheard(h, &holder->parent->event);
+	h->heard |= holder->error != 0;
+	if (holder->error)
+		rename_committed(m, holder);
+	else
+		commit(m, holder, rename_committed);
 }
 
 /* Enters the source's handles, one after the other. */
