@@ -199,13 +199,15 @@ lose(struct supervisor *s, const char *why)
 }
 
 /* True in a child, which is to write a message and end: where stderr is a file of the mount, that
- * takes as long as the mount is silent, and the deadline does not wait. */
+ * takes as long as the mount is silent, and the deadline does not wait. The child waits for room,
+ * too: its message is not lost. */
 static bool
 in_child(void)
 {
 	fflush(NULL);
 	if (fork() != 0)
 		return false;
+	log_end_never_blocking();
 	close_range(STDERR_FILENO + 1, ~0u, 0);
 	return true;
 }
@@ -251,9 +253,9 @@ check_health(struct supervisor *s, mono_t now)
 	} else if (mono_is_never(s->given_up_at) && health_check_failed(&s->check)) {
 		s->given_up_at = mono_add(now, span_s(WARNING_S));
 		s->check.due = MONO_NEVER;
+		descendants_signal(SIGTERM, s->holder);
 		log_error("%s: the lock is given up: the check has failed (%d in a row)",
 		          s->l->path, s->check.failures);
-		descendants_signal(SIGTERM, s->holder);
 	} else if (mono_reached(now, s->check.due) && s->group.frozen) {
 		health_check_begin(&s->check, now);
 	} else if (mono_reached(now, s->check.due)) {
@@ -287,10 +289,13 @@ lease_reported(struct supervisor *s, mono_t end)
 {
 	s->warned &= !mono_before(s->lease_end, end);
 	s->lease_end = end;
-	if (s->group.frozen && mono_before(clock_now(), end)) {
-		command_group_thaw(&s->group);
-		log_warn("%s: the cell answers again: the command goes on", s->l->path);
-	}
+	if (!s->group.frozen || !mono_before(clock_now(), end))
+		return;
+	command_group_thaw(&s->group);
+	if (!in_child())
+		return;
+	log_warn("%s: the cell answers again: the command goes on", s->l->path);
+	_exit(0);
 }
 
 static void
@@ -536,6 +541,7 @@ supervisor_run(const struct lock_options *l)
 	sigset_t before;
 	int code;
 
+	log_never_block(); /* the deadline does not wait for a reader of what is said */
 	sigprocmask(SIG_BLOCK, NULL, &before);
 	do {
 		if (tries.tried)

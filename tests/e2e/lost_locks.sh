@@ -381,6 +381,32 @@ case_frozen_mount() {
 	wait_until "there is a new session" is_in_state "$m" safe
 }
 
+# Nobody reads what lsctl says, and there is no room for more: the command ends in time.
+case_messages_that_nobody_reads() {
+	local i pids=() daemon line patience=40
+	for i in 1 2 3; do pids+=("$(replica $i)"); done
+	mkfifo "$work/mute.err"
+	exec 8<> "$work/mute.err"
+	hold mute "$m" --lock-delay 7
+	next mute "$m2"
+	kill -STOP "${pids[@]}"
+	read -r -t 20 line <&8
+	[[ $line == *"the command is frozen"* ]]
+	dd if=/dev/zero of="$work/mute.err" oflag=nonblock bs=4096 2> "$work/no" || :
+	kill -CONT "${pids[@]}"
+	wait_until "the session is safe" is_in_state "$m" safe
+	pause_s 0.5 # it is said that the command goes on
+	daemon=$(daemon_of "$m")
+	kill -STOP "$daemon"
+	wait_until "the next one has the lock" came mute
+	is "$(cat "$work/mute.next")" 0
+	wait_until "lsctl has ended" ended mute
+	is "$(cat "$work/mute.code")" 75
+	kill -CONT "$daemon"
+	exec 8<&-
+	wait_until "there is a new session" is_in_state "$m" safe
+}
+
 # A new daemon ends the session of a killed one at once, as expired: earlier than its lease would.
 case_killed_mount() {
 	local patience=40
