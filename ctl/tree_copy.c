@@ -119,13 +119,15 @@ attribute(int root, const char *path, const char *name, char value[ATTRIBUTE])
 	value[n < 0 ? 0 : n] = '\0';
 }
 
-/* Gives a target node the ACL names of the source's, those that its cell has. */
-static void
+/* Gives a target node the ACL names of the source's, those that its cell has. False: one of them
+ * was refused, which is noted. */
+static bool
 copy_acls(struct tree_copy *t, const char *path, const char *made)
 {
 	static const char *const names[] = {"user.ls.acl.read", "user.ls.acl.write",
 	                                    "user.ls.acl.change"};
 	char wanted[ATTRIBUTE], has[ATTRIBUTE], at[PATH_MAX + ATTRIBUTE];
+	int error = 0;
 
 	for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
 		attribute(t->from, path, names[i], wanted);
@@ -137,8 +139,11 @@ copy_acls(struct tree_copy *t, const char *path, const char *made)
 			continue;
 		snprintf(at, sizeof at, "/proc/self/fd/%d/%s", t->to, made);
 		if (setxattr(at, names[i], wanted, strlen(wanted), 0) < 0)
-			failed(t, t->to_name, path, errno);
+			error = errno;
 	}
+	if (error != 0)
+		failed(t, t->to_name, path, error);
+	return error == 0;
 }
 
 /* ---- nodes ---- */
@@ -196,56 +201,57 @@ static void delete (struct tree_copy *t, const char *path)
 
 /* 0 or an error. They are committed whole, by close. */
 static int
-write_all(const struct tree_copy *t, const char *path, int flags, const char *data, size_t len)
+write_all(int fd, const char *data, size_t len)
 {
-	const int fd =
-	    openat(t->to, path, O_WRONLY | O_TRUNC | O_NOFOLLOW | O_CLOEXEC | flags, 0666);
-	int error = 0;
+	int error = ftruncate(fd, 0) < 0 ? errno : 0;
 	ssize_t n;
 
-	if (fd < 0)
-		return errno;
 	for (size_t at = 0; at < len && error == 0; at += (size_t)n)
 		if ((n = write(fd, data + at, len - at)) < 0)
 			error = errno;
-	if (close(fd) < 0 && error == 0)
-		error = errno;
 	return error;
 }
 
+/* The target has its ACLs before the contents: so they are never read there by others than here. It
+ * is opened first, since the ACLs may keep us out, too. */
 static void
 copy_contents(struct tree_copy *t, const char *path, bool exists, int worker)
 {
 	char *const data = memory_zero(1, LIMIT_CONTENTS + 1), beside[32];
-	const int fd = openat(t->from, path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	const char *const made = exists ? path : beside;
+	const int from = openat(t->from, path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 	ssize_t n = -1, len = 0;
-	int error = 0;
+	int to, error = 0;
+	bool allowed;
 
 	/* A file that is read to its end is of one version. */
-	while (fd >= 0 && (n = read(fd, data + len, (size_t)(LIMIT_CONTENTS + 1 - len))) > 0)
+	while (from >= 0 && (n = read(from, data + len, (size_t)(LIMIT_CONTENTS + 1 - len))) > 0)
 		len += n;
-	if (n < 0)
-		len = -errno;
-	if (fd >= 0)
-		close(fd);
-	snprintf(beside, sizeof beside, BESIDE ".%d", worker);
-	if (len < 0) {
-		failed(t, t->from_name, path, (int)-len);
-	} else if (exists) {
-		error = write_all(t, path, 0, data, (size_t)len);
-	} else {
-		error = write_all(t, beside, O_CREAT, data, (size_t)len);
-		if (error == 0) {
-			copy_acls(t, path, beside);
-			if (renameat(t->to, beside, t->to, path) < 0)
-				error = errno;
-		}
+	if (n < 0) {
+		failed(t, t->from_name, path, errno);
+		goto end;
 	}
-	free(data);
+	snprintf(beside, sizeof beside, BESIDE ".%d", worker);
+	to = openat(t->to, made, O_WRONLY | O_NOFOLLOW | O_CLOEXEC | (exists ? 0 : O_CREAT), 0666);
+	if (to < 0)
+		error = errno;
+	allowed = (exists || to >= 0) && copy_acls(t, path, made);
+	if (to >= 0 && allowed)
+		error = write_all(to, data, (size_t)len);
+	if (to >= 0 && close(to) < 0 && error == 0)
+		error = errno;
+	if (!exists && error == 0 && allowed && renameat(t->to, beside, t->to, path) < 0)
+		error = errno;
+	if (!exists && to >= 0 && (error != 0 || !allowed))
+		unlinkat(t->to, beside, 0);
 	if (error != 0)
 		failed(t, t->to_name, path, error);
-	else if (len >= 0)
-		t->copied++;
+	else
+		t->copied += allowed;
+end:
+	if (from >= 0)
+		close(from);
+	free(data);
 }
 
 /* Makes a node equal, but not what is in a directory. True for a directory. */
@@ -277,17 +283,23 @@ copy_node(struct tree_copy *t, const char *path, int worker)
 			failed(t, t->to_name, path, errno);
 			return false;
 		}
+		if (!copy_acls(t, path, path)) {
+			unlinkat(t->to, path, AT_REMOVEDIR);
+			return false;
+		}
 		t->copied++;
+		return t->broken == 0;
 	}
 	if (from == FILE_NODE) {
 		attribute(t->from, path, "user.ls.checksum", theirs);
 		attribute(t->to, path, "user.ls.checksum", ours);
 		if (to == NONE || from_size != to_size || theirs[0] == '\0' ||
-		    strcmp(ours, theirs) != 0)
+		    strcmp(ours, theirs) != 0) {
 			copy_contents(t, path, to == FILE_NODE, worker);
+			return false;
+		}
 	}
-	if (to != NONE || from == DIRECTORY_NODE)
-		copy_acls(t, path, path);
+	copy_acls(t, path, path);
 	return from == DIRECTORY_NODE && t->broken == 0;
 }
 

@@ -134,6 +134,28 @@ case_names_of_acls() {
 	wait_until "the name is there" is_taken
 }
 
+# Contents do not come without their ACLs: nobody reads there what may not be read here.
+case_an_acl_that_is_refused() {
+	local pid at
+	echo nobody/x > "$n/acl/none"
+	mkdir "$m/strict" "$n/kept" "$m/strict/sub"
+	setfattr -n user.ls.acl.change -v none "$n/kept"
+	echo before > "$n/kept/old"
+	echo after > "$m/strict/old"
+	echo x > "$m/strict/new"
+	echo x > "$m/strict/sub/below"
+	for at in old new sub; do setfattr -n user.ls.acl.read -v both "$m/strict/$at"; done
+	"$LSCTL" mirror "$m/strict" "$n/kept" 2> "$work/strict" &
+	pid=$!
+	for at in old new sub; do
+		wait_until "it is said" grep -q "kept/$at: Permission denied" "$work/strict"
+	done
+	end_mirror "$pid"
+	wait_until "its worker has ended" not pgrep -f -- "mirror --under-lock $m/strict"
+	is "$(ls -A "$n/kept")" "$(printf '.mirror\nold')"
+	is "$(cat "$n/kept/old")" before
+}
+
 # They are not mirrored, and those of the destination are left alone.
 case_locks_and_ephemeral_files() {
 	python3 - "$from/alive" "$to/theirs" "$work/go" <<- 'EOP' &
