@@ -84,7 +84,7 @@ run(const struct ctl *ctl, int argc, char **argv)
 	const mono_t end = wanted.seconds >= 0 ? mono_add(clock_now(), most) : MONO_NEVER;
 	static struct mountinfo info;
 	char canonical[PATH_MAX];
-	int events = -1, rc = -1;
+	int events = -1, mount = -1, rc = -1;
 
 	(void)ctl;
 	(void)argc;
@@ -95,12 +95,17 @@ run(const struct ctl *ctl, int argc, char **argv)
 		const int fd = mounted_path_open(argv[0], canonical, &there);
 		int error = fd < 0 ? errno : 0;
 
-		if (error == 0 && events < 0 &&
-		    (!mounted_path_mount(argv[0], canonical, &info) ||
-		     (events = mounted_path_events(&info)) < 0))
+		/* Without the mount the path leads to something else. */
+		if (error == 0 && (!mounted_path_mount(argv[0], canonical, &info) ||
+		                   (events < 0 && (events = mounted_path_events(&info)) < 0))) {
 			rc = CTL_FAILED;
-		else if (error == 0)
+		} else if (error == 0 && mount >= 0 && info.id != mount) {
+			log_error("%s: its mount has gone", argv[0]);
+			rc = CTL_FAILED;
+		} else if (error == 0) {
+			mount = info.id;
 			error = look(there ? fd : -1, &is_so);
+		}
 		if (rc < 0 && error != 0 && error != ESTALE) {
 			log_error("%s: %s", argv[0], strerror(error));
 			rc = CTL_FAILED;

@@ -102,6 +102,28 @@ case_at_once() {
 	[ $spent -lt 2500000 ] || { say "$spent us for 6 rounds"; return 1; }
 }
 
+# What happens to the mount is no news of the cell: the path is not there, and not gone either.
+case_the_mount_goes() {
+	local what name m3=$work/mnt3
+	mkdir "$m3"
+	for what in --absent --free ""; do
+		limit 30 "$LSFS" -o "key=$cell/admin.key" "$cell/dc1.conf" "$m3" 2> "$work/no"
+		echo x > "$m3/here"
+		setfattr -n user.ls.lock -v exclusive "$m3/here"
+		name=bare
+		[ -z "$what" ] || name=here
+		"$LSCTL" wait --wait 20 "$m3/$name" $what 2> "$work/wait.out" &
+		waiting=$!
+		wait_until "it waits" follows_events
+		umount -l "$m3"
+		touch "$m3/bare"
+		exits 1 wait $waiting
+		is "$(cat "$work/wait.out")" "lsctl: $m3/$name: not in a mounted cell"
+		rm "$m3/bare"
+		wait_until "there is no daemon" eval '[ -z "$(daemon_of "$m3")" ]'
+	done
+}
+
 case_refusals() {
 	touch "$d/f"
 	exits 1 "$LSCTL" wait --wait 0.5 "$(elsewhere)/f" --absent
