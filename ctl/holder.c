@@ -40,6 +40,7 @@ struct holder {
 	mono_t lease_end;
 	span_t delay;
 	int64_t began_s; /* when a run of `once` began */
+	bool started;    /* the command, whose descendants may outlive it with the descriptor */
 };
 
 static void
@@ -300,6 +301,8 @@ write_line(const struct holder *h, const char *line, const char *what)
 	error = errno;
 	if (fd >= 0)
 		lsfs_poison(fd); /* its truncation would be committed when we exit */
+	if (h->started)
+		lock_node(h, LOCK_UN);
 	fail_of(h, error, "cannot write %s: %s", what, strerror(error));
 }
 
@@ -367,6 +370,7 @@ start_command(struct holder *h)
 		log_error("%s: cannot run it: %s", h->l->command[0], strerror(errno));
 		pid = 0;
 	}
+	h->started = true;
 	report(h, (struct report){.kind = HOLDER_STARTED, .pid = pid});
 }
 

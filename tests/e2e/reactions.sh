@@ -148,6 +148,19 @@ case_once_after_a_failure() {
 	is "$("$LSCTL" once --every 1000d "$d/again" -- echo third)" ""
 }
 
+# What the command has left behind has the lock's descriptor, and must not keep the lock.
+case_once_that_cannot_be_noted() {
+	echo nobody/x > "$m/acl/none"
+	one_line 1 "cannot write the time of the run: Permission denied" \
+		"$LSCTL" once --every 1000d "$d/noted" -- sh -c '
+			setfattr -n user.ls.acl.write -v none "$1"
+			tail -f "$1" > "$2" 2>&1 &
+			echo $! > "$3"' - "$d/noted" "$work/out" "$work/pid"
+	setfattr -n user.ls.acl.write -v everyone "$d/noted"
+	exits 0 "$LSCTL" lock -n "$d/noted" -- true
+	kill "$(cat "$work/pid")"
+}
+
 # Its mount dies, and the session with it: the lock is another's, and the first one records nothing.
 case_once_on_a_mount_that_dies() {
 	local other=$m2/${d##*/}
