@@ -266,7 +266,7 @@ show_limits(const struct ctl *ctl, const char *path, const json_t *status)
 	else
 		limits_print(all);
 	json_decref(locks);
-	return good && locks == NULL ? CTL_FAILED : CTL_OK;
+	return good && locks != NULL ? CTL_OK : CTL_FAILED;
 }
 
 /* Nothing could be learned: the cell is down all the same if its mount is dead or missing. Where

@@ -122,6 +122,7 @@ case_no_majority() {
 	kill_replica 1
 	kill -STOP "$(replica 3)"
 	wait_until "the lease of the master has run out" no_master
+	exits 1 status --limits > "$work/out"
 	exits 1 status > "$work/out"
 	verdict 2 "down: dc1: has no master: 1 of 3 replicas can be reached, 2 are needed"
 	grep -qE '^problem +dc1: has no master: 1 of 3 replicas can be reached, 2 are needed$' \
