@@ -122,22 +122,25 @@ mounted_path_changes(const char *mountpoint, uint64_t since)
 	return fd;
 }
 
-/* The first word of the answer says whether the transaction was committed; one that was refused has
- * an answer, too. */
+/* The first word of the answer says whether the transaction was committed. One that was refused for
+ * its form or its size has an answer, too; after another error a read would commit it once more. */
 int
 mounted_path_transaction(const char *mountpoint, struct bytes text, char **answer)
 {
 	char path[PATH_MAX + 16];
 	int fd, error, rc = CTL_FAILED;
+	bool answered = false;
 	ssize_t n = 0;
 
 	snprintf(path, sizeof path, "%s/.cell:txn", mountpoint);
 	fd = open(path, O_RDWR | O_CLOEXEC);
 	error = fd < 0 ? errno : -file_write_at(fd, text, 0);
 	*answer = memory_zero(1, ANSWER);
-	if (error == 0 && fsync(fd) < 0)
-		error = errno;
-	if (fd >= 0 && (error == 0 || error == EINVAL))
+	if (error == 0) {
+		error = fsync(fd) < 0 ? errno : 0;
+		answered = error == 0 || error == EINVAL || error == ENOSPC || error == EFBIG;
+	}
+	if (answered)
 		n = pread(fd, *answer, ANSWER - 1, (off_t)text.len);
 	if (n > 0) {
 		rc = strncmp(*answer, "refused", 7) == 0   ? CTL_USAGE

@@ -107,6 +107,19 @@ case_wrong_lines() {
 	[ ! -e "$m/x" ]
 }
 
+# What is beyond the limits of a transaction is refused, and that is known.
+case_too_large() {
+	local i p=/${d##*/}
+	for i in {1..65}; do echo "create $p/$i"; done > "$work/many"
+	one_line 2 "txn: refused: " "$LSCTL" --cell dc1 txn "$work/many"
+	head -c 200000 /dev/zero > "$work/contents"
+	one_line 2 "txn: refused: " "$LSCTL" --cell dc1 txn <<-T
+		set $p/f @$work/contents
+		set $p/g @$work/contents
+	T
+	is "$(ls "$d")" ""
+}
+
 case_of_nothing() {
 	[[ $(txn < /dev/null) == "done "* ]]
 	[[ $(LSFS_CELL=$conf "$LSCTL" txn < /dev/null) == "done "* ]]
