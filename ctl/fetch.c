@@ -272,6 +272,7 @@ start(struct fetching *g)
 	    .patience = span_ms(FETCH_PATIENCE_MS),
 	    .callbacks = {.opened = on_opened, .frame = on_frame, .closed = on_closed, .user = g},
 	};
+	struct sigaction before;
 	int rc = uv_loop_init(&g->loop);
 
 	if (rc < 0)
@@ -287,7 +288,9 @@ start(struct fetching *g)
 	for (int i = 0; i < SIGNALS; i++) {
 		must(uv_signal_init(&g->loop, &g->signals[i]) == 0);
 		g->signals[i].data = g;
-		must(uv_signal_start(&g->signals[i], on_signal, signal_numbers[i]) == 0);
+		sigaction(signal_numbers[i], NULL, &before);
+		if (before.sa_handler != SIG_IGN) /* as after nohup */
+			must(uv_signal_start(&g->signals[i], on_signal, signal_numbers[i]) == 0);
 	}
 	return 0;
 }

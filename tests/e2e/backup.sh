@@ -143,7 +143,9 @@ case_the_old_one_stays_until_the_new_one_is_whole() {
 	echo changed > "$m/d/x"
 	for i in TERM INT HUP KILL; do
 		rm -rf "$work"/b.tmp-*
-		"$LSCTL" backup --cell "$cell/dc1.conf" "$work/b" > /dev/null 2>&1 &
+		# Bash has its background processes ignore SIGINT.
+		env --default-signal=INT "$LSCTL" backup --cell "$cell/dc1.conf" "$work/b" \
+			> /dev/null 2>&1 &
 		pid=$!
 		wait_until "it has begun" has_part
 		kill -$i $pid
@@ -155,7 +157,12 @@ case_the_old_one_stays_until_the_new_one_is_whole() {
 	done
 	rm -r "$work"/b.tmp-*
 	ln "$work/b" "$work/same"
-	backup "$work/b" > /dev/null
+	# As nohup starts it: the hangup does not end it.
+	env --ignore-signal=HUP "$LSCTL" backup --cell "$cell/dc1.conf" "$work/b" > /dev/null &
+	pid=$!
+	wait_until "it has begun" has_part
+	kill -HUP $pid
+	wait $pid
 	is "$(held "$work/b" x)" changed
 	cmp "$work/same" "$work/b.copy" # it was replaced, not written over
 	tidy
