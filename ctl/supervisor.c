@@ -369,7 +369,8 @@ static const int forwarded[] = {
     SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGCONT, SIGWINCH,
 };
 
-/* While no command runs a signal ends the supervisor itself, as if it were not handled. */
+/* While no command runs a signal ends the supervisor itself, as if it were not handled. When the
+ * command has ended that is needed for a lasting session only: its release has no end in time. */
 static void
 die_of(int number)
 {
@@ -390,16 +391,18 @@ on_signal(struct supervisor *s)
 {
 	struct signalfd_siginfo info;
 	struct sigaction action;
+	bool told;
 
 	if (read(s->signals, &info, sizeof info) != sizeof info)
 		return;
 	sigaction((int)info.ssi_signo, NULL, &action);
-	if (action.sa_handler != SIG_IGN)
-		s->told_to_end |= info.ssi_signo == SIGTERM || info.ssi_signo == SIGINT ||
-		                  info.ssi_signo == SIGHUP || info.ssi_signo == SIGQUIT;
+	told = action.sa_handler != SIG_IGN &&
+	       (info.ssi_signo == SIGTERM || info.ssi_signo == SIGINT || info.ssi_signo == SIGHUP ||
+	        info.ssi_signo == SIGQUIT);
+	s->told_to_end |= told;
 	if (info.ssi_signo == SIGCHLD)
 		reap(s);
-	else if (s->state == ACQUIRING)
+	else if (s->state == ACQUIRING || (s->state == ENDED && s->lasting && told))
 		die_of((int)info.ssi_signo);
 	else if (s->state == RUNS && info.ssi_code != SI_KERNEL &&
 	         !(s->group.frozen && info.ssi_signo == SIGCONT))

@@ -67,6 +67,29 @@ case_a_lasting_session_waits_for_its_cell() {
 	exits 143 wait $frozen
 }
 
+# The command has ended, and its lock is not released before the cell answers: that may take days,
+# and a signal ends the wait.
+case_a_lasting_session_is_not_waited_for() {
+	local replicas=() i lsctl command
+	for i in 1 2 3; do replicas+=("$(replica $i)"); done
+	mkfifo "$work/ends"
+	"$LSCTL" lock --jeopardy=ignore "$m2/ended" -- sh -c 'echo $$ > "$1"; read -r _ < "$2"' \
+		- "$work/command" "$work/ends" &
+	lsctl=$!
+	wait_until "the command runs" test -s "$work/command"
+	command=$(cat "$work/command")
+	kill -STOP "${replicas[@]}"
+	limit 10 sh -c 'echo > "$1"' - "$work/ends"
+	wait_until "the command has ended" not test -e "/proc/$command"
+	not gone $lsctl
+	kill -TERM $lsctl
+	wait_until "lsctl has ended" gone $lsctl
+	exits 143 wait $lsctl
+	kill -CONT "${replicas[@]}"
+	wait_until "the lock is free" is_free "$m2/ended"
+	wait_until "the other mount is back" is_in_state "$m" safe
+}
+
 # A signal ends the mount, and the process with the lock may still act on it.
 case_a_lasting_session_is_left_behind() {
 	local old
