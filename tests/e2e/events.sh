@@ -274,6 +274,37 @@ case_poll_misses_nothing() {
 	P
 }
 
+# A session has at most LIMIT_WATCHES: a node that is polled beyond them may have changed, and is
+# watched once there is room.
+case_poll_of_more_than_can_be_watched() {
+	mkdir "$d/many"
+	limit 120 python3 - "$d/many" "$m2/${d##*/}/many" <<-'P'
+	import os, select, sys
+	here, there = sys.argv[1:]
+	def tells(fd, ms):
+	    p = select.poll()
+	    p.register(fd, select.POLLPRI)
+	    return bool(p.poll(ms))
+	fds = []
+	for n in range(1100):
+	    fds.append(os.open(f"{here}/{n}", os.O_RDWR | os.O_CREAT))
+	    tells(fds[-1], 0)
+	last = fds[-1]
+	assert tells(last, 60000)
+	os.pread(last, 10, 0)
+	assert tells(last, 60000)
+	for fd in fds[:100]:
+	    os.close(fd)
+	os.pread(last, 10, 0)
+	while tells(last, 200):
+	    os.pread(last, 10, 0)
+	with open(f"{there}/1099", "w") as f:
+	    f.write("new")
+	assert tells(last, 60000)
+	assert os.pread(last, 10, 0) == b"new"
+	P
+}
+
 case_the_stream_waits_and_is_interrupted() {
 	limit 20 python3 - "$m/.cell/events" <<-'P'
 		import errno, os, select, signal, sys, time
