@@ -161,17 +161,23 @@ m_waiter_find(struct master *m, uint64_t node, uint64_t session, uint64_t owner,
 	return RB_FIND(waiter_names, &m->queues.waiters, &like);
 }
 
+bool
+m_waiter_fits(struct master *m, const struct m_session *s, uint64_t node)
+{
+	const struct lock_queue *q = m_queue_find(m, node);
+
+	return (q == NULL || q->n < LIMIT_WAITERS) && s->waiters.n < LIMIT_SESSION_WAITERS &&
+	       m_usage_waiter_fits(s);
+}
+
 struct waiter *
 m_waiter_add(struct master *m, struct m_session *s, const struct m_request *r, bool converting)
 {
 	const struct acquire *a = &r->acquire;
-	struct lock_queue *q = m_queue_find(m, a->node);
+	struct lock_queue *q;
 	struct waiter *w;
 
-	must(a->ticket.epoch != 0);
-	if ((q != NULL && q->n >= LIMIT_WAITERS) || s->waiters.n >= LIMIT_SESSION_WAITERS ||
-	    !m_usage_waiter_fits(s))
-		return NULL;
+	must(a->ticket.epoch != 0 && m_waiter_fits(m, s, a->node));
 	q = queue_make(m, a->node);
 	w = memory_zero(1, sizeof *w);
 	w->session = s;

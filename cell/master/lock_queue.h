@@ -108,8 +108,9 @@ void m_queue_gone(struct master *m, uint64_t node);
 /* The waiter of this name; NULL if there is none. */
 struct waiter *m_waiter_find(struct master *m, uint64_t node, uint64_t session, uint64_t owner,
                              uint64_t acquisition);
-/* Puts the acquire into the queue, at the place of its ticket. NULL: the queue is full, or the
- * session has too many waiters. */
+/* False: the queue is full, or the session or its principal has too many waiters. */
+bool m_waiter_fits(struct master *m, const struct m_session *s, uint64_t node);
+/* Puts an acquire that fits into the queue, at the place of its ticket. */
 struct waiter *m_waiter_add(struct master *m, struct m_session *s, const struct m_request *r,
                             bool converting);
 /* The waiter's request is answered later (or NULL: is answered). */

@@ -167,6 +167,10 @@ enqueue(struct master *m, struct m_session *s, struct m_request *r, enum lock_mo
 
 	if (reply_if_queued(m, s, r))
 		return;
+	if (!m_waiter_fits(m, s, a.node)) {
+		m_request_reply(m, s, r, RC_FULL, NULL);
+		return;
+	}
 	if (converting && m_queue_converting(m_queue_find(m, a.node))) {
 		M_TRACE(m,
 		        "lock %" PRIu64 ": owner %" PRIu64 " of session %" PRIu64 " gives up "
@@ -181,11 +185,8 @@ enqueue(struct master *m, struct m_session *s, struct m_request *r, enum lock_mo
 	        a.node, a.owner, s->id, r->acquire.ticket.epoch, r->acquire.ticket.place,
 	        converting ? ", before all others" : "");
 	w = m_waiter_add(m, s, r, converting);
-	if (w != NULL)
-		m_event_conflict(m, a.node);
-	if (w == NULL)
-		m_request_reply(m, s, r, RC_FULL, NULL);
-	else if (m_await_raise(m, s))
+	m_event_conflict(m, a.node);
+	if (m_await_raise(m, s))
 		reply_queued(m, s, r, a.ticket, converting ? held : LOCK_NONE);
 	else
 		m_waiter_owe_reply(w, r);

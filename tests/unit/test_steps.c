@@ -394,6 +394,28 @@ TEST(test_a_session_waits_for_so_much)
 	world_free(w);
 }
 
+/* A conversion that is refused takes nothing from its owner. */
+TEST(test_a_session_that_may_not_wait_keeps_its_share)
+{
+	struct bare_world *w = world_new(1);
+	struct bare_client a = bare_open(w, 1), b = bare_open(w, 2);
+	const uint64_t full = bare_file(&a, "f"), shared = bare_file(&a, "g");
+	uint64_t acquisition;
+
+	assert_int_equal(bare_lock(&a, full, 1, EX), RC_OK);
+	assert_int_equal(bare_lock(&a, shared, 2, SH), RC_OK);
+	assert_int_equal(bare_lock(&b, shared, 1, SH), RC_OK);
+	assert_int_equal(bare_lock(&a, shared, 2, EX), RC_QUEUED);
+	b.below = b.number + 1;
+	for (uint64_t owner = 2; owner < 2 + LIMIT_SESSION_WAITERS; owner++)
+		assert_int_equal(bare_lock(&b, full, owner, EX), RC_QUEUED);
+	b.below = b.number + 1;
+	assert_int_equal(bare_lock(&b, shared, 1, EX), RC_FULL);
+	assert_int_equal(tree_lock_holders(world_tree(w), b.session, 1, shared, &acquisition), 2);
+	assert_int_not_equal(acquisition, 0);
+	world_free(w);
+}
+
 /* ---- deletions ---- */
 
 /* A file whose lock many share, and a directory that had many names. */
