@@ -31,6 +31,13 @@ found(struct execution *x, const struct op_create *o, struct node *n, struct res
 	return RC_OK;
 }
 
+/* RC_OK: the directory may have one more child. */
+static enum rc
+room_for_child(const struct tree *t, const struct node *directory)
+{
+	return directory->children_n < LIMIT_LISTING ? quota_check(t, directory, 1, 0) : RC_FULL;
+}
+
 enum rc
 apply_create(struct execution *x, const struct op_create *o, struct result_created *r)
 {
@@ -50,9 +57,7 @@ apply_create(struct execution *x, const struct op_create *o, struct result_creat
 		return rc;
 	if (o->ephemeral && x->session == NULL)
 		return RC_NO_SESSION;
-	if (parent->children_n >= LIMIT_LISTING)
-		return RC_FULL;
-	if ((rc = quota_check(x->tree, parent, 1, 0)) != RC_OK)
+	if ((rc = room_for_child(x->tree, parent)) != RC_OK)
 		return rc;
 
 	n = add(x, parent, o->name, o->kind);
@@ -72,7 +77,7 @@ apply_create(struct execution *x, const struct op_create *o, struct result_creat
 }
 
 /* Numbers are given in order and never again, also after a deletion. A number whose name exists is
- * left out. */
+ * left out; in a directory without room none is looked for, as many names may exist. */
 enum rc
 apply_number(struct execution *x, const struct op_number *o, struct result_numbered *r)
 {
@@ -89,6 +94,8 @@ apply_number(struct execution *x, const struct op_number *o, struct result_numbe
 		return RC_STALE;
 	if (parent->kind != NODE_DIRECTORY)
 		return RC_NOTDIR;
+	if ((rc = room_for_child(x->tree, parent)) != RC_OK)
+		return rc;
 	r->number = parent->content_generation;
 	do {
 		buffer_reset(&name);

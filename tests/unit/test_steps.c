@@ -416,6 +416,46 @@ TEST(test_a_session_that_may_not_wait_keeps_its_share)
 	world_free(w);
 }
 
+/* ---- numbers ---- */
+
+static clock_t
+time_to_put(struct fixture *f, const struct op *op)
+{
+	clock_t began;
+
+	for (int i = 0; i < 100; i++)
+		put(f, READER, op);
+	began = clock();
+	put_all(f);
+	return clock() - began;
+}
+
+/* A directory without room is not searched for the next number: that would cost as much each time.
+ */
+TEST(test_numbers_without_room)
+{
+	enum { NAMES = 30000 };
+	struct fixture *f = fixture_new();
+	const uint64_t d = new_directory(f, NODE_ROOT, "d");
+	clock_t numbers, creates;
+	char name[24];
+
+	for (int i = 0; i < NAMES; i++) {
+		snprintf(name, sizeof name, "x%010d", i);
+		put(f, READER, OP(create, .parent = d, .name = bytes_of(name), .kind = NODE_FILE));
+	}
+	put_all(f);
+	put(f, READER, OP(set_quota, .node = d, .which = QUOTA_NODES, .most = NAMES));
+	put_all(f);
+	creates =
+	    time_to_put(f, OP(create, .parent = d, .name = bytes_of("new"), .kind = NODE_FILE));
+	numbers = time_to_put(f, OP(number, .parent = d, .prefix = bytes_of("x")));
+	assert_true(numbers < 4 * (creates + 1000));
+	assert_int_equal(run(f, READER, OP(number, .parent = d, .prefix = bytes_of("x"))),
+	                 RC_DQUOT);
+	fixture_free(f);
+}
+
 /* ---- deletions ---- */
 
 /* A file whose lock many share, and a directory that had many names. */
