@@ -13,11 +13,14 @@
 #include "cell/base/principal.h"
 #include "cell/tree/internal.h"
 
-/* The lines of an ACL file, sorted; views into its contents. */
+/* The lines of an ACL file, sorted, each once; views into its contents. Groups begin at `groups`.
+ */
 struct acl_lines {
-	size_t n, room;
+	size_t n, room, groups;
 	struct bytes *list;
 };
+
+enum { LOOKED_FOR_MAX = 16 * LIMIT_GROUPS }; /* groups, in one look-up: there may be no such file */
 
 /* ---- lines ---- */
 
@@ -79,6 +82,15 @@ parse(struct bytes text)
 	}
 	if (lines->n > 1)
 		qsort(lines->list, lines->n, sizeof *lines->list, compare);
+	for (size_t i = 0, all = lines->n; i < all; i++) {
+		const struct bytes line = lines->list[i];
+
+		lines->n = i == 0 ? 0 : lines->n;
+		if (lines->n == 0 || !bytes_equal(line, lines->list[lines->n - 1]))
+			lines->list[lines->n++] = line;
+	}
+	while (lines->groups < lines->n && lines->list[lines->groups].data[0] < '@')
+		lines->groups++;
 	return lines;
 }
 
@@ -152,8 +164,8 @@ lines_of(struct node *file)
 /* ---- groups ----
  *
  * A file and its groups are looked into in the order of their depth, each once, so that circles are
- * harmless and nobody makes a look-up long. A change of any of these files is one of all
- * rights. */
+ * harmless; and only so many are looked for, so that nobody makes a look-up long. A change of any
+ * of these files is one of all rights. */
 
 struct group_walk {
 	struct node *files[LIMIT_GROUPS];
@@ -175,7 +187,7 @@ static bool
 grants(const struct tree *t, struct node *file, const struct subject *who)
 {
 	struct group_walk w = {0};
-	size_t level = 0;
+	size_t level = 0, looked_for = 0;
 	int depth = -1;
 
 	if (file != NULL && file->kind == NODE_FILE)
@@ -189,12 +201,12 @@ grants(const struct tree *t, struct node *file, const struct subject *who)
 			level = w.n;
 			depth++;
 		}
-		for (size_t i = 0; i < lines->n && depth < LIMIT_GROUP_DEPTH; i++) {
+		for (size_t i = lines->groups; i < lines->n && depth < LIMIT_GROUP_DEPTH; i++) {
 			const struct bytes line = lines->list[i];
 
-			if (line.data[0] == '@')
-				add_group(&w,
-				          acl_file(t, (struct bytes){line.data + 1, line.len - 1}));
+			if (line.data[0] != '@' || looked_for++ >= LOOKED_FOR_MAX)
+				break;
+			add_group(&w, acl_file(t, (struct bytes){line.data + 1, line.len - 1}));
 		}
 	}
 	return false;

@@ -209,7 +209,7 @@ may_read(const struct tree *t, const struct subject *who, uint64_t node)
 	const struct deletion *gone = n != NULL ? NULL : change_deletion(t, node);
 
 	if (n != NULL)
-		return (acl_rights(t, n, who) & RIGHT_READ) != 0;
+		return acl_gives(t, n->acl[ACL_READ], who);
 	return gone != NULL && acl_gives(t, gone->acl_read, who);
 }
 

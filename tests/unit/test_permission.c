@@ -208,7 +208,7 @@ RIGHTS_TEST(test_groups_are_nested_four_deep)
 	assert_true(may_read(b, b->reader));
 }
 
-/* However many files name each other, a look-up is short. */
+/* However many files name each other, or groups that are not there, a look-up is short. */
 RIGHTS_TEST(test_groups_in_circles)
 {
 	struct rights_bench *b = *state;
@@ -224,6 +224,13 @@ RIGHTS_TEST(test_groups_in_circles)
 	}
 	write_acl(b, "readers", (const char *)all.data);
 	assert_false(may_read(b, b->none));
+	buffer_reset(&all);
+	for (int i = 0; i < 17 * LIMIT_GROUPS; i++)
+		buffer_printf(&all, "@a%d\n", i);
+	buffer_put_bytes(&all, (struct bytes){(const uint8_t *)"@z\n", 4});
+	new_acl(b, "z", "reader\n");
+	write_acl(b, "readers", (const char *)all.data);
+	assert_false(may_read(b, b->reader));
 	buffer_free(&all);
 }
 
