@@ -44,7 +44,17 @@ journal_deleted(struct journal *j, struct node *n)
 	note(j, UNDO_DELETE, n);
 }
 
-/* Keeps what the operation is about to change of the nodes that were there before. */
+static bool
+is_kept(const struct journal *j, const struct node *n)
+{
+	for (size_t i = 0; i < j->n; i++)
+		if (j->list[i].kind == UNDO_CHANGE && j->list[i].node == n)
+			return true;
+	return false;
+}
+
+/* Keeps what the operation is about to change of the nodes that were there before: once, unless it
+ * gives them other names, which others may have had before. */
 static void
 keep(struct journal *j, const struct execution *x, const struct op *op)
 {
@@ -54,7 +64,7 @@ keep(struct journal *j, const struct execution *x, const struct op *op)
 	for (size_t i = 0; i < f.n; i++) {
 		struct node *n = node_find(x->tree, f.keys[i]), *former;
 
-		if (n == NULL || n->number >= j->first)
+		if (n == NULL || n->number >= j->first || (op->code != OP_rename && is_kept(j, n)))
 			continue;
 		former = &note(j, UNDO_CHANGE, n)->former;
 		*former = *n;
