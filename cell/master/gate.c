@@ -332,16 +332,18 @@ stir(struct gate *g)
 }
 
 static bool
-is_open(const struct gate_pass *p)
+is_open(const struct gate *g, const struct gate_pass *p)
 {
 	const struct gate_hold *h, *other;
 
+	if (p->debts > 0 || g->turned == 0)
+		return p->debts == 0;
 	TAILQ_FOREACH(h, &p->holds, in_pass)
 		TAILQ_FOREACH(other, &h->key->holders, in_key)
 			if (other->pass != p && other->pass->turn != 0 && !other->pass->in_log &&
 			    (p->turn == 0 || other->pass->turn < p->turn))
 				return false;
-	return p->debts == 0;
+	return true;
 }
 
 bool
@@ -372,7 +374,7 @@ gate_enter(struct gate *g, struct gate_pass *p, struct footprint *changes)
 				tell(g, c);
 		}
 	}
-	if (is_open(p))
+	if (is_open(g, p))
 		return true;
 	put(p, &g->blocked);
 	return false;
@@ -396,8 +398,10 @@ gate_proposed(struct gate *g, struct gate_pass *p)
 {
 	must(!p->in_log && p->list == NULL && p->debts == 0);
 	p->in_log = true;
-	if (p->turn != 0)
+	if (p->turn != 0) {
+		g->turned--;
 		stir(g);
+	}
 }
 
 void
@@ -405,6 +409,7 @@ gate_refused(struct gate *g, struct gate_pass *p)
 {
 	must(p->in_log);
 	p->in_log = false;
+	g->turned++;
 	if (p->turn == 0)
 		p->turn = ++g->turns;
 }
@@ -440,8 +445,10 @@ gate_leave(struct gate *g, struct gate_pass *p)
 		free(h);
 		key_unuse(g, k);
 	}
-	if (p->turn != 0 && !p->in_log)
+	if (p->turn != 0 && !p->in_log) {
+		g->turned--;
 		stir(g);
+	}
 	footprint_free(&p->changes);
 	footprint_free(&p->dropped);
 	free(p);

@@ -93,6 +93,7 @@ struct gate_pass {
 struct gate {
 	RB_HEAD(gate_keys, gate_key) keys;
 	uint64_t turns;             /* given so far */
+	size_t turned;              /* passes that have one, and are not in the log */
 	struct gate_passes blocked; /* something stands in their way */
 	struct gate_passes ready;   /* were blocked, and are to be looked at again */
 	struct gate_passes left;    /* in the log, without a request */

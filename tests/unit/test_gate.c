@@ -1,5 +1,7 @@
 /* The gate by itself: what the transcripts of the master (cell/caching.txt, cell/requests.txt) do
  * not reach. */
+#include <time.h>
+
 #include "tests/unit/unit.h"
 
 #include "cell/base/limit.h"
@@ -66,6 +68,33 @@ TEST(test_refused_commands_go_first)
 	gate_leave(&g, third);
 	gate_leave(&g, other);
 	gate_clear(&g);
+}
+
+/* The time in which so many commands come to one key, of which a session has a copy. */
+static clock_t
+time_to_wait(int n)
+{
+	struct gate_session reader;
+	struct gate g;
+	clock_t began;
+
+	gate_init(&g);
+	gate_session_init(&reader, READER);
+	copy(&g, &reader, 1);
+	began = clock();
+	for (int i = 0; i < n; i++)
+		assert_false(enter(&g, writer(), 1, 2));
+	began = clock() - began;
+	while (!TAILQ_EMPTY(&g.blocked))
+		gate_leave(&g, TAILQ_FIRST(&g.blocked));
+	gate_forget(&g, &reader);
+	gate_clear(&g);
+	return began;
+}
+
+TEST(test_a_command_does_not_cost_more_behind_many)
+{
+	assert_true(time_to_wait(20000) < 50 * (time_to_wait(1000) + 100));
 }
 
 /* Two commands wait for the same copy; one of them goes. */
