@@ -67,6 +67,8 @@ fail_of(const struct holder *h, int error, const char *format, ...)
 	char text[512];
 	va_list args;
 
+	if (error == EINTR) /* it has taken longer than the caller waits */
+		fail(h, h->l->busy_code);
 	va_start(args, format);
 	vsnprintf(text, sizeof text, format, args);
 	va_end(args);
@@ -188,11 +190,12 @@ on_alarm(int number)
 	(void)number;
 }
 
-/* The timer repeats: a signal that arrives just before flock() blocks does not interrupt it. */
+/* For all calls until the lock is held. The timer repeats: a signal that arrives just before a call
+ * blocks does not interrupt it. */
 static void
 start_alarm(double seconds)
 {
-	/* Without SA_RESTART, so that flock returns EINTR. */
+	/* Without SA_RESTART, so that the call returns EINTR. */
 	struct sigaction action = {.sa_handler = on_alarm};
 	struct itimerval timer = {
 	    .it_interval = {.tv_usec = 50000},
@@ -259,15 +262,8 @@ acquire(struct holder *h)
 	if (h->l->slots > 0)
 		set_slots(h);
 	h->delay = read_delay(h);
-	if (l->wait_s > 0)
-		start_alarm(l->wait_s);
 	error = lock_node(h, how) < 0 ? errno : 0;
-	if (l->wait_s > 0) {
-		setitimer(ITIMER_REAL, &(struct itimerval){0}, NULL);
-		signal(SIGALRM, SIG_DFL);
-		if (error == EINTR)
-			error = EAGAIN;
-	}
+	setitimer(ITIMER_REAL, &(struct itimerval){0}, NULL);
 	if (error != 0 && error != EAGAIN)
 		fail_of(h, error, "cannot lock: %s", strerror(error));
 	if (error != 0)
@@ -453,6 +449,8 @@ holder_run(const struct lock_options *l, struct earlier_try earlier, int orders,
 	bool held;
 	int next = 0;
 
+	if (l->wait_s > 0)
+		start_alarm(l->wait_s);
 	open_node(&h);
 	acquire(&h);
 	if (l->every_s > 0)

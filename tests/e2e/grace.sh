@@ -116,6 +116,23 @@ case_the_mount_point_while_the_cell_is_silent() {
 	limit 10 umount "$m2"
 }
 
+# Not only the lock is waited for no longer than that, but all that comes before it.
+case_a_bounded_wait_while_the_cell_is_silent() {
+	local pids=() i name before
+	for i in 1 2 3; do pids+=("$(replica $i)"); done
+	: > "$m/lock"
+	kill -STOP "${pids[@]}"
+	wait_until "it is in jeopardy" is_in_state "$m" jeopardy
+	for name in lock new; do
+		before=$SECONDS
+		exits 9 limit 20 "$LSCTL" lock -w 2 -E 9 "$m/$name" -- true
+		[ $((SECONDS - before)) -lt 10 ]
+	done
+	kill -CONT "${pids[@]}"
+	wait_until "it is safe" is_in_state "$m" safe
+	exits 0 "$LSCTL" lock -w 2 -E 9 "$m/lock" -- true
+}
+
 case_without_a_cell_after_the_grace_period() {
 	umount "$m"
 	cell_ctl cell set grace=1s
