@@ -288,6 +288,8 @@ take(struct execution *x, struct session *s, const struct acquire *a, bool *fres
 	if (*fresh) {
 		if (in_the_way(n, h, a->mode))
 			return RC_BUSY_LOCK;
+		if (h == NULL && s->holders_n >= LIMIT_SESSION_LOCKS)
+			return RC_FULL;
 		if (h == NULL)
 			h = join(x, s, a, n);
 		else

@@ -172,12 +172,13 @@ struct tree_outcome {
  *   new one: a conversion; granted if no other holder and no delay is in the way. Else granted if
  *   the lock is free, or shared and `shared` is asked, and no delay stands against it (a delay left
  *   by an exclusive holder stands against both modes, by a shared one against exclusive). Not
- *   granted, no slot or LIMIT_HOLDERS reached -> RC_BUSY_LOCK (the master queues it if `wait`). The
- *   lock generation grows by one from free to held and from shared to exclusive. Each new holder,
- *   and each conversion to exclusive, gets a fence of its own: `index`, or one more than the last
- *   fence given if that is not less (several commands may share an index). A conversion to shared
- *   keeps generation and fence. The delay of the holder is fixed here: delay_s, else the node's,
- *   else default_delay_s; a conversion does not shorten it.
+ *   granted, no slot or LIMIT_HOLDERS reached -> RC_BUSY_LOCK (the master queues it if `wait`),
+ *   LIMIT_SESSION_LOCKS reached -> RC_FULL. The lock generation grows by one from free to held and
+ *   from shared to exclusive. Each new holder, and each conversion to exclusive, gets a fence of
+ *   its own: `index`, or one more than the last fence given if that is not less (several commands
+ *   may share an index). A conversion to shared keeps generation and fence. The delay of the
+ *   holder is fixed here: delay_s, else the node's, else default_delay_s; a conversion does not
+ *   shorten it.
  * - grant: as acquire for its session and user, and a note is made of it; RC_NO_SESSION if that
  *   session has ended; if it holds the lock by that acquisition already, only the answer that the
  *   grant had.

@@ -211,8 +211,9 @@ TEST(test_end_with_many_locks)
 TEST(test_end_with_many_owners)
 {
 	struct fixture *f = fixture_new();
-	enum { FILES = 8 };
-	const uint64_t first = put_files(f, FILES), s = put_session(f, 'a');
+	enum { FILES = LIMIT_SESSION_LOCKS / LIMIT_HOLDERS };
+	const uint64_t first = put_files(f, FILES + 1), s = put_session(f, 'a');
+	const struct op more = take(first + FILES, 0, SH);
 	struct bare_world *w;
 	uint64_t node;
 
@@ -222,6 +223,7 @@ TEST(test_end_with_many_owners)
 		put(f, s, &op);
 	}
 	put_all(f);
+	assert_int_equal(run(f, s, &more), RC_FULL);
 	w = world_with(f);
 	world_elect(w);
 	world_pass_ms(w, 3 * WORLD_LEASE_MS);
