@@ -154,8 +154,12 @@ finish(struct adding *a)
 	struct cell_file *cell_file = &a->o->cell_file;
 	int rc;
 
-	if (!ask_members(cell_file, &a->o->key) || !cell_ask_keys(cell_file, &a->o->key))
+	if (!ask_members(cell_file, &a->o->key) || !cell_ask_keys(cell_file, &a->o->key)) {
+		log_error("%s: replica %u was added, but no replica answers for its cell file: "
+		          "repeat the same command",
+		          a->directory, a->id);
 		return CTL_FAILED;
+	}
 	rc = put_new_member(a, cell_file) ? cell_file_write(a->conf_file, cell_file) : -E2BIG;
 	if (rc < 0) {
 		fail(a->conf_file, -rc);

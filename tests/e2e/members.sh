@@ -401,6 +401,31 @@ print(added["id"])' "$work/added" "$new")
 	[ ! -e "$new/signing.key" ]
 }
 
+# cut_off N: adds the replica again, and makes only the first N connections.
+cut_off() {
+	rm -f "$cell/cut/cell.conf"
+	strace -f -q -o "$work/traced" -e trace=connect \
+		-e inject=connect:error=ECONNREFUSED:when=$(($1 + 1))+ \
+		"$LSCTL" --cell "$conf" --key "$cell/admin.key" \
+		replica add "$at" --dir "$cell/cut" > "$work/added" 2> "$work/err"
+}
+
+# After the cell has added it, lsctl asks for what a cell file needs.
+case_an_add_that_is_cut_off() {
+	local n at id="" added="was added, but no replica answers for its cell file: repeat"
+	at=127.0.0.1:$(free_port)
+	n=7 # less are not enough to add it
+	until cut_off $n; do
+		[ -s "$work/err" ]
+		if grep -q "$added the same command\$" "$work/err"; then id=seen; fi
+		n=$((n + 1))
+		[ $n -lt 30 ]
+	done
+	is "$id" seen
+	id=$(sed -n 's/.* of replica \([0-9]*\) at .*/\1/p' "$work/added")
+	cell_ctl replica remove "$id" > /dev/null
+}
+
 # Ended while it wrote the cell file, or the key.
 case_an_add_that_was_interrupted_is_repeated() {
 	local at new=$cell/new begun=$cell/begun
