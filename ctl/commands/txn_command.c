@@ -46,7 +46,8 @@ put_file(struct buffer *to, struct bytes name)
 	return true;
 }
 
-/* Copies the text with @FILE, as the last word of a line, replaced. */
+/* Copies the text with @FILE, as the last word of a line, replaced. Words are those that the mount
+ * finds: one may stand between quotation marks. */
 static bool
 expand(const struct buffer *given, struct buffer *to)
 {
@@ -58,11 +59,17 @@ expand(const struct buffer *given, struct buffer *to)
 	while (text.len > 0 && !to->failed) {
 		const uint8_t *end = memchr(text.data, '\n', text.len), *at = NULL;
 		const size_t len = end == NULL ? text.len : (size_t)(end - text.data);
+		bool quoted = false, begins = true; /* the word at i */
 
-		for (size_t i = 1; i < len && at == NULL; i++)
-			if (text.data[i] == '@' &&
-			    (text.data[i - 1] == ' ' || text.data[i - 1] == '\t'))
+		for (size_t i = 0; i < len && at == NULL; i++) {
+			const uint8_t c = text.data[i];
+			const bool quote = c == '"' && (quoted || begins);
+
+			if (c == '@' && begins && !quoted && i > 0)
 				at = text.data + i;
+			quoted ^= quote;
+			begins = quote || c == ' ' || c == '\t';
+		}
 		if (at == NULL || text.data[0] == '#') {
 			buffer_put(to, text.data, len);
 		} else {

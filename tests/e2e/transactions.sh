@@ -107,6 +107,19 @@ case_wrong_lines() {
 	[ ! -e "$m/x" ]
 }
 
+# Between quotation marks it is a part of the path.
+case_an_at_in_a_path() {
+	local p=/${d##*/}
+	printf 'of a file' > "$work/contents"
+	txn > "$work/answer" <<-T
+		mkdir "$p/one @two"
+		create "$p/one @two/f"
+		set "$p/one @two/f" @$work/contents
+		rename "$p/one @two/f" "$p/one @two/three @four"
+	T
+	is "$(cat "$d/one @two/three @four")" "of a file"
+}
+
 # What is beyond the limits of a transaction is refused, and that is known.
 case_too_large() {
 	local i p=/${d##*/}
