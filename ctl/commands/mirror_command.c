@@ -358,22 +358,29 @@ run_elected(const char *from, const char *to)
 	const struct sigaction action = {.sa_handler = on_end};
 	struct sigaction before[3];
 	const pid_t self = getpid();
+	sigset_t ending, mask;
 	int status;
 
 	snprintf(lock, sizeof lock, "%s/.mirror", to);
+	sigemptyset(&ending);
 	for (int i = 0; i < 3; i++) {
+		sigaddset(&ending, signals[i]);
 		sigaction(signals[i], NULL, &before[i]);
 		if (before[i].sa_handler != SIG_IGN)
 			sigaction(signals[i], &action, NULL);
 	}
 	while (ends == 0) {
+		/* A signal must not meet our handler in the child. */
+		sigprocmask(SIG_BLOCK, &ending, &mask);
 		elected = fork();
 		if (elected == 0) {
 			for (int i = 0; i < 3; i++)
 				sigaction(signals[i], &before[i], NULL);
 			prctl(PR_SET_PDEATHSIG, SIGTERM);
+			sigprocmask(SIG_SETMASK, &mask, NULL);
 			exit(getppid() == self ? supervisor_run(&options) : CTL_FAILED);
 		}
+		sigprocmask(SIG_SETMASK, &mask, NULL);
 		if (elected < 0) {
 			log_error("cannot start a process: %s", strerror(errno));
 			return CTL_FAILED;

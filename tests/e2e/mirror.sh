@@ -257,6 +257,23 @@ case_a_hangup_that_is_ignored() {
 	not gone $ignores
 }
 
+# A signal that comes while the process begins which is to copy ends both.
+case_an_early_signal() {
+	local tracer lsctl
+	mkdir "$m/early" "$n/soon"
+	strace -f -q -o "$work/traced" -e trace=rt_sigaction \
+		-e inject=rt_sigaction:delay_enter=2s:when=1 \
+		"$LSCTL" mirror "$m/early" "$n/soon" 2> "$work/early" &
+	tracer=$!
+	wait_until "it begins" pgrep -P $tracer > "$work/lsctl"
+	lsctl=$(cat "$work/lsctl")
+	wait_until "the process begins" pgrep -P "$lsctl" > "$work/child"
+	kill -HUP "$lsctl"
+	wait_until "it has ended" gone "$lsctl"
+	wait_until "the process has ended" gone "$(cat "$work/child")"
+	wait $tracer
+}
+
 case_the_end() {
 	local pid
 	pid=$(cat "$work/pid")
