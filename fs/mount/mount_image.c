@@ -239,6 +239,7 @@ image_handle(struct mount *m, struct image *i, struct versions_imaged *versions,
 	IMAGE(i, h->opener_gone);
 	image_version(m, i, versions, &h->base);
 	IMAGE(i, h->generation);
+	IMAGE(i, h->seen);
 	IMAGE(i, h->renew);
 	IMAGE(i, h->at_end);
 	image_version(m, i, versions, &h->mapped);
