@@ -131,8 +131,9 @@ log_db_write_recovered(struct log_db *log, const struct px_recovered *r)
 		rc = WRITE(log->statements[LOG_TRIMMED], r->trimmed);
 	if (rc == SQLITE_OK)
 		rc = WRITE(log->statements[LOG_MISSING], r->damaged);
+	/* This start's own grants are recorded under its incarnation, and may be shorter. */
 	if (rc == SQLITE_OK && r->wait.ns > 0)
-		rc = write_lease(log, r->wait);
+		rc = WRITE(log->statements[LOG_LEASE], r->incarnation - 1, (uint64_t)r->wait.ns);
 	for (size_t i = 0; i < r->marks_n && rc == SQLITE_OK; i++)
 		rc = write_mark(log, &r->marks[i]);
 	for (size_t i = 0; i < r->entries_n && rc == SQLITE_OK; i++) {

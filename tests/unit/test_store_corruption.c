@@ -122,6 +122,19 @@ damage_log(const char *sql)
 	fixture_sql(&f, "log.db", sql);
 }
 
+/* The next start waits for the longest lease of all starts before it. */
+STORE_TEST(test_a_short_lease_after_a_repair)
+{
+	damage_log("UPDATE entries SET payload = x'00' WHERE slot = 30");
+	assert_true(fixture_open(&f));
+	fixture_start(&f);
+	fixture_put(&f, &(struct px_record){.kind = PX_RECORD_LEASE, .length = span_ms(100)});
+	fixture_close(&f);
+	assert_true(fixture_open(&f));
+	assert_int_equal(span_to_ms(f.recovered.wait), WAIT_MS);
+	fixture_close(&f);
+}
+
 STORE_TEST(test_entries)
 {
 	struct expected e = whole;
