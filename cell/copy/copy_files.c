@@ -11,7 +11,9 @@
 #include <unistd.h>
 
 #include "cell/base/must.h"
+#include "cell/store/state_db.h"
 #include "cell/store/store.h"
+#include "cell/store/swap_in.h"
 #include "cell/sys/file.h"
 
 static void
@@ -157,6 +159,7 @@ check_fetch(void *user)
 	must(uv_queue_work(f->loop, &f->check, check, on_checked) == 0);
 }
 
+/* Nothing is left that the next start would take for the newer state, a checked copy included. */
 static void
 drop_fetch(void *user)
 {
@@ -164,6 +167,7 @@ drop_fetch(void *user)
 
 	close_file(&f->fetched);
 	unlink(f->fetched_path);
+	(void)swap_in_remove(f->directory, STATE_DB_FILE SWAP_IN_READY);
 }
 
 struct copy_io

@@ -24,8 +24,8 @@ swap_in_fetched(const char *directory)
 	if (!swap_in_waiting(directory, STATE_DB_FILE))
 		return 0;
 	if (state_db_applied(directory, STATE_DB_FILE, &ours) &&
-	    (!state_db_applied(directory, STATE_DB_FILE ".ready", &theirs) || theirs < ours))
-		return swap_in_remove(directory, STATE_DB_FILE ".ready");
+	    (!state_db_applied(directory, STATE_DB_FILE SWAP_IN_READY, &theirs) || theirs < ours))
+		return swap_in_remove(directory, STATE_DB_FILE SWAP_IN_READY);
 	return swap_in(directory, STATE_DB_FILE, false);
 }
 

@@ -8,7 +8,6 @@
 #include "cell/sys/file.h"
 
 #define DAMAGED ".damaged"
-#define READY ".ready"
 
 /* The suffixes of the files that SQLite keeps beside a database. */
 static const char *const besides[] = {"-wal", "-shm", "-journal"};
@@ -105,7 +104,7 @@ swap_in_ready(const char *directory, const char *from, const char *name)
 	int rc = path_of(path, directory, from, "", "");
 
 	if (rc == 0)
-		rc = path_of(ready, directory, name, READY, "");
+		rc = path_of(ready, directory, name, SWAP_IN_READY, "");
 	if (rc == 0)
 		rc = file_sync(path);
 	if (rc == 0)
@@ -116,7 +115,7 @@ swap_in_ready(const char *directory, const char *from, const char *name)
 bool
 swap_in_waiting(const char *directory, const char *name)
 {
-	return exists(directory, name, READY);
+	return exists(directory, name, SWAP_IN_READY);
 }
 
 int
@@ -131,6 +130,6 @@ swap_in(const char *directory, const char *name, bool keep_old)
 	if (rc == 0)
 		rc = file_sync_directory(directory);
 	if (rc == 0)
-		rc = rename_one(directory, name, READY, "", "");
+		rc = rename_one(directory, name, SWAP_IN_READY, "", "");
 	return rc == 0 ? file_sync_directory(directory) : rc;
 }

@@ -8,6 +8,8 @@
 
 #include <stdbool.h>
 
+#define SWAP_IN_READY ".ready" /* the suffix of a file that waits */
+
 /* Renames DIRECTORY/`from`, a complete file that no process has open, to NAME.ready. 0 or
  * -errno. */
 int swap_in_ready(const char *directory, const char *from, const char *name);

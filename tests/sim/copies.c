@@ -250,6 +250,14 @@ drop_fetch(void *user)
 	n->copies.fetching = false;
 }
 
+/* And a checked one: nothing is left that the next start would take for the newer state. */
+static void
+drop_checked(void *user)
+{
+	drop_fetch(user);
+	copies_forget_ready(user);
+}
+
 static void
 run_checked(struct sim *s, struct event *e)
 {
@@ -289,8 +297,8 @@ check_fetch(void *user)
 struct copy_io
 copies_io(struct host *n)
 {
-	return (struct copy_io){make_copy,   read_copy,   drop_copy,  begin_fetch,
-	                        write_fetch, check_fetch, drop_fetch, n};
+	return (struct copy_io){make_copy,   read_copy,   drop_copy,    begin_fetch,
+	                        write_fetch, check_fetch, drop_checked, n};
 }
 
 /* The process is gone, and with it what has no name. */

@@ -10,6 +10,7 @@
 #include "cell/base/memory.h"
 #include "cell/base/must.h"
 #include "cell/copy/copy_files.h"
+#include "cell/store/state_db.h"
 #include "cell/store/store.h"
 #include "tests/unit/net_fixture.h"
 
@@ -185,6 +186,17 @@ fetch(struct play *p)
 	assert_true(is_there(STORE_FETCHED));
 }
 
+static void
+put_file(const char *name)
+{
+	char file[128];
+	int fd;
+
+	snprintf(file, sizeof file, "%s/%s", directory, name);
+	fd = open(file, O_WRONLY | O_CREAT, 0600);
+	assert_true(fd >= 0 && close(fd) == 0);
+}
+
 TEST(test_fetch)
 {
 	struct play p;
@@ -193,7 +205,9 @@ TEST(test_fetch)
 	fetch(&p);
 	p.io.drop_fetch(p.io.user);
 	assert_false(is_there(STORE_FETCHED));
+	put_file(STATE_DB_FILE ".ready"); /* it was checked, and is not wanted any more */
 	p.io.drop_fetch(p.io.user);
+	assert_false(is_there(STATE_DB_FILE ".ready"));
 	for (int i = 1; i <= 2; i++) {
 		whole = i == 2;
 		fetch(&p);
