@@ -45,11 +45,26 @@ may_be_alive(const struct member_view *m, const struct member_view_item *of)
 	                           mono_before(m->now, mono_add(m->began, patience)));
 }
 
-/* True if the member has answered since the change was requested. */
+static bool
+has_room(const struct member_view *m, const struct member_view_item *of)
+{
+	(void)m;
+	return !of->progress.full;
+}
+
+static bool
+is_able(const struct member_view *m, const struct member_view_item *of)
+{
+	return has_room(m, of) && of->progress.match + CAUGHT_UP_LOG >= m->chosen;
+}
+
+/* True if the member has answered since the change was requested, and accepts what is proposed: one
+ * whose disk is stuck or full answers heartbeats all the same. */
 static bool
 is_alive_for_certain(const struct member_view *m, const struct member_view_item *of)
 {
-	return of->member.id == m->self || !mono_before(of->progress.answered_at, m->asked);
+	return of->member.id == m->self ||
+	       (!mono_before(of->progress.answered_at, m->asked) && is_able(m, of));
 }
 
 static bool
@@ -150,6 +165,12 @@ majority_lives(const struct member_view *m, struct member_verdict *v)
 	if (count_voters(m, is_alive_for_certain) > voters / 2)
 		return true;
 	v->rc = RC_BUSY;
+	if (count_voters(m, has_room) <= voters / 2) {
+		say(v->why, "%d of %d voters would remain whose disks are not full",
+		    count_voters(m, has_room), voters);
+		v->rc = RC_INVAL;
+		return false;
+	}
 	if (alive > voters / 2)
 		return false;
 	say_all_silent(m, v->why);
@@ -295,9 +316,9 @@ member_rules_remove(struct member_view *m, uint64_t id)
 static bool
 has_caught_up(const struct member_view *m, const struct member_view_item *of)
 {
-	return answered_within(m, of, m->lease) && !of->progress.full && has_keys(m, of) &&
-	       of->progress.minor >= m->minor && of->progress.match + CAUGHT_UP_LOG >= m->chosen &&
-	       of->progress.applied > 0 && of->progress.applied + CAUGHT_UP_STATE >= m->chosen;
+	return answered_within(m, of, m->lease) && is_able(m, of) && has_keys(m, of) &&
+	       of->progress.minor >= m->minor && of->progress.applied > 0 &&
+	       of->progress.applied + CAUGHT_UP_STATE >= m->chosen;
 }
 
 struct member_verdict

@@ -179,6 +179,22 @@ TEST(test_remove_the_dead)
 	assert_true(member_rules_remove(&m, 3).changed);
 }
 
+/* One that answers, and takes nothing, would stop the cell with the change. */
+TEST(test_remove_would_leave_a_stuck_disk)
+{
+	struct member_view m = cell("vvv", 1);
+
+	m.list[1].progress.match = m.chosen - 65;
+	expect(member_rules_remove(&m, 3), RC_BUSY, "");
+	assert_int_equal(role(&m, 3), MEMBER_VOTER);
+	m.list[1].progress.match = m.chosen - 64;
+	m.list[1].progress.full = true;
+	expect(member_rules_remove(&m, 3), RC_INVAL,
+	       "1 of 2 voters would remain whose disks are not full");
+	m.list[1].progress.full = false;
+	assert_true(member_rules_remove(&m, 3).changed);
+}
+
 TEST(test_remove_would_lose_the_majority)
 {
 	struct member_view m = cell("vvv", 1), five = cell("vvvvv", 2);
