@@ -475,7 +475,8 @@ rename_committed(struct mount *m, struct call *holder)
 	rename_prepare(m, c);
 }
 
-/* A rename after which the target lacks what was written fails, once. */
+/* A rename after which the target lacks what was written fails, once; and not with ESTALE, at which
+ * the kernel would call again. */
 static void
 rename_entered(struct mount *m, struct call *holder)
 {
@@ -484,6 +485,8 @@ rename_entered(struct mount *m, struct call *holder)
 	if (h->edit == EDIT_NONE)
 		holder->error = commit_unheard(h, &holder->parent->event);
 	h->heard |= holder->error != 0;
+	if (holder->error == ESTALE)
+		holder->error = EIO;
 	if (holder->error)
 		rename_committed(m, holder);
 	else

@@ -189,6 +189,30 @@ case_a_fail_over_keeps_what_is_open() {
 	start_replica "$old"
 }
 
+# The kernel would repeat a rename that is answered ESTALE: the target would be empty.
+case_a_rename_of_what_was_lost() {
+	local theirs=$m2/${d##*/}
+	limit 60 python3 - "$theirs" "$LSCTL" --cell "$conf" --key "$cell/admin.key" \
+		session destroy "$(session "$m2")" <<-'P'
+		import errno, os, subprocess, sys
+		new, target = (f"{sys.argv[1]}/{name}" for name in ("new", "target"))
+		with open(target, "w") as f:
+		    f.write("old")
+		fd = os.open(new, os.O_WRONLY | os.O_CREAT)
+		os.write(fd, b"new")
+		subprocess.run(sys.argv[2:], check=True)
+		try:
+		    os.rename(new, target)
+		except OSError as e:
+		    assert e.errno == errno.EIO, e
+		else:
+		    raise AssertionError("it is done")
+		with open(target) as f:
+		    assert f.read() == "old"
+		os.rename(new, target)
+	P
+}
+
 case_down() {
 	limit 10 umount "$m2"
 	down
