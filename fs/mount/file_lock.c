@@ -14,12 +14,13 @@ flock_of(const struct handle *h)
 	return lock_find(h->inode, LOCK_FLOCK, h->fh);
 }
 
+/* Perhaps a child closes its copy: what was answered is not taken back. */
 void
 flock_flushed(struct mount *m, struct handle *h)
 {
 	struct mount_lock *l = flock_of(h);
 
-	if (l)
+	if (l && l->is_kept)
 		lock_stop_waiting(m, l);
 }
 

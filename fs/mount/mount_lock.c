@@ -108,6 +108,16 @@ lock_unkeep(struct mount *m, struct mount_lock *l)
 
 static void lock_release_behind(struct mount *m, struct mount_lock *l);
 
+/* A lock is held through the handle now; NULL: by a path. */
+static void
+note_held(struct mount_lock *l, struct handle *h)
+{
+	if (h != NULL)
+		h->renew = true;
+	if (l->kind == LOCK_RECORD)
+		record_lock_gained(l, h);
+}
+
 /* The lock was granted to the caller: it replaces what the owner held before. */
 static void
 lock_gained(struct mount *m, struct mount_lock *l)
@@ -122,10 +132,7 @@ lock_gained(struct mount *m, struct mount_lock *l)
 	l->ask = ASK_NONE;
 	l->granted = false;
 	l->caller = NULL;
-	if (c->handle)
-		c->handle->renew = true;
-	if (l->kind == LOCK_RECORD)
-		record_lock_gained(l, c->handle);
+	note_held(l, c->handle);
 	call_status(m, c, 0);
 }
 
@@ -386,11 +393,14 @@ lock_stop_waiting(struct mount *m, struct mount_lock *l)
 int
 lock_interrupted(struct mount *m, struct mount_lock *l)
 {
+	const struct call *c = l->caller;
+
 	l->caller = NULL;
 	if (l->mode == LOCK_EXCLUSIVE && l->asked == LOCK_SHARED) {
 		MOUNT_TRACE(m, "node %llu is locked shared before the cell has said so",
 		            (unsigned long long)l->inode->ino);
 		l->mode = LOCK_SHARED;
+		note_held(l, c->handle);
 		return 0;
 	}
 	MOUNT_TRACE(m, "acquisition %llu of node %llu is kept for %d ms",
