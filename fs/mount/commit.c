@@ -251,6 +251,8 @@ behind_heard(struct mount *m, struct call *c, const struct client_answer *a)
 
 	if (error)
 		owe(c->handle, error, false);
+	else
+		c->handle->seen = a->result.attr.attr.content_generation;
 	call_end(m, c);
 }
 

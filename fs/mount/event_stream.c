@@ -4,7 +4,11 @@
 #include "fs/mount/event_text.h"
 #include "fs/mount/internal.h"
 
-enum { UNREAD_MAX = 256 * 1024, LINE_ROOM = 16 * 1024 };
+enum {
+	UNREAD_MAX = 256 * 1024,
+	LINE_ROOM = 16 * 1024,
+	AGAIN_S = 1, /* until a watch that was refused is asked for again */
+};
 
 /* ---- the file ---- */
 
@@ -259,8 +263,29 @@ pend_of(struct mount *m, const struct client_watched *w)
 		event_watch_pend(m, i);
 	if (i != NULL && (w->kind == EVENT_HANDLE_INVALID || w->kind == EVENT_GAP))
 		i->watched = 0; /* the client has ended the watch */
+	if (i != NULL && w->kind == EVENT_GAP) {
+		i->watch_refused = true;
+		if (m->watch_again.ns == 0)
+			m->watch_again = mono_add(m->now, span_s(AGAIN_S));
+	}
 	if (w->node == 0 && w->kind == EVENT_GAP)
 		pend_all(m);
+}
+
+/* Changes of a node that is not watched are not told: its pollers look from time to time. */
+void
+event_watch_timeout(struct mount *m)
+{
+	struct inode *i;
+
+	if (m->watch_again.ns == 0 || !mono_reached(m->now, m->watch_again))
+		return;
+	m->watch_again.ns = 0;
+	RB_FOREACH(i, inode_numbers, &m->inodes) {
+		if (i->watch_refused)
+			event_watch_pend(m, i);
+		i->watch_refused = false;
+	}
 }
 
 /* An event of a node stands in the stream by the path of the node. The cell says no path where the
@@ -291,8 +316,8 @@ event_watch_told(struct mount *m, const struct mount_event *e)
 
 /* ---- poll ---- */
 
-/* The first poll of a handle begins the watch, and each one that finds that it has ended, or was
- * refused. The handle may have read older contents than the mount knows by now, or its node be
+/* The first poll of a handle begins the watch, and so does one that finds that it was refused a
+ * while ago. The handle may have read older contents than the mount knows by now, or its node be
  * gone. */
 static void
 begin(struct mount *m, struct handle *h)
@@ -309,6 +334,12 @@ static bool
 is_gone(const struct inode *i)
 {
 	return (i->dead || i->told_gone) && !inode_lives_on(i);
+}
+
+static bool
+is_to_be_asked_for(const struct inode *i)
+{
+	return i->watched == 0 && !i->watch_refused && !i->told_gone;
 }
 
 static unsigned
@@ -332,7 +363,7 @@ event_watch_poll(struct mount *m, struct call *c)
 		return;
 	}
 	h->wakes |= c->event.wait;
-	if (h->inode != NULL && !h->dead && (!h->polled || h->inode->watched == 0))
+	if (h->inode != NULL && !h->dead && (!h->polled || is_to_be_asked_for(h->inode)))
 		begin(m, h);
 	r = call_reply(m, c, MOUNT_POLLED);
 	r->revents = revents(h);

@@ -45,7 +45,7 @@ struct handle {
 	/* The snapshot. */
 	struct version *base;   /* counted; NULL: none yet */
 	uint64_t generation;    /* the version that a write is based on; 0: none */
-	uint64_t seen;          /* the version at the open, or of its own last commit */
+	uint64_t seen;          /* the version that it has opened, read or committed last */
 	bool renew;             /* the next call that needs the contents fetches them */
 	bool at_end;            /* the last read was at or past the end */
 	struct version *mapped; /* counted; the version in the kernel's pages of `mapped_ino` */

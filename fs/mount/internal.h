@@ -250,6 +250,7 @@ struct mount {
 	struct stale_walks stale;
 	uint64_t stand_ins; /* dead nodes in the place of directories, so far */
 	struct event_streams streams;
+	mono_t watch_again; /* for event_watch_timeout; 0: for nothing */
 	struct change_readers changes;
 	struct kernel_cache kernel_cache;
 	struct metrics metrics;
@@ -416,6 +417,8 @@ void event_watch_follow(struct mount *m, struct inode *i);
 void event_watch_forget_all(struct mount *m);
 /* Handles an event of the session or of a node. */
 void event_watch_told(struct mount *m, const struct mount_event *e);
+/* Has the pollers of nodes that could not be watched look again. */
+void event_watch_timeout(struct mount *m);
 /* Every handle of the node has an event pending. */
 void event_watch_pend(struct mount *m, struct inode *i);
 /* The handle's caller has seen, or is about to see, the present state of the node. */

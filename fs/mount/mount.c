@@ -291,6 +291,8 @@ mount_deadline(const struct mount *m)
 
 	if (!TAILQ_EMPTY(&m->changes.readers))
 		deadline = mono_min(deadline, m->changes.ask_at);
+	if (m->watch_again.ns != 0)
+		deadline = mono_min(deadline, m->watch_again);
 	if (RB_EMPTY(&own->calls.interrupted))
 		return deadline;
 	return mono_min(deadline, RB_MIN(call_patience, &own->calls.interrupted)->patient_until);
@@ -393,6 +395,7 @@ mount_step(struct mount *m, const struct mount_event *event, struct mount_update
 		lock_timeout(m);
 	if (!RB_EMPTY(&m->calls.interrupted))
 		call_timeout(m);
+	event_watch_timeout(m);
 	dispatch(m, event);
 	if (!TAILQ_EMPTY(&m->changes.readers) && mono_reached(m->now, m->changes.ask_at))
 		change_file_ask(m);

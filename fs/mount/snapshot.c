@@ -151,7 +151,7 @@ void
 snapshot_set(struct mount *m, struct handle *h, struct version *v)
 {
 	version_set(m, &h->base, v);
-	h->generation = v->generation;
+	h->generation = h->seen = v->generation;
 	h->renew = false;
 }
 
