@@ -123,8 +123,11 @@ admin_members(struct replica *r, struct admin_request *o)
 
 	if (!r_members_may_change(r))
 		return;
+	if (o->trial == 0 && !add)
+		o->trial = r_member_list_try(r);
 	r_member_list_view(r, &view);
 	view.asked = o->since;
+	view.trial = o->trial;
 	v = add ? member_rules_add(&view, o->asked.address, o->asked.key)
 	        : member_rules_remove(&view, o->asked.id);
 	if (v.changed && r_member_list_propose(r, &view))
@@ -414,10 +417,9 @@ r_admin_go_on(struct replica *r)
 {
 	struct admin_request *o, *next;
 
-	TAILQ_FOREACH_SAFE(o, &r->admin.requests, entry, next) {
+	TAILQ_FOREACH_SAFE(o, &r->admin.requests, entry, next)
 		if (!o->under_way && r_is_master(r) && r_lease_valid(r))
 			decide(r, o);
-	}
 	r_absorb_master(r);
 }
 
@@ -499,10 +501,9 @@ conclude_rotations(struct replica *r, enum rc rc, const char *why)
 {
 	struct admin_request *o, *next;
 
-	TAILQ_FOREACH_SAFE(o, &r->admin.requests, entry, next) {
+	TAILQ_FOREACH_SAFE(o, &r->admin.requests, entry, next)
 		if (o->under_way && o->asked.what == OPERATION_ROTATE_KEY)
 			conclude(r, o, rc, 0, why);
-	}
 }
 
 void
@@ -585,10 +586,9 @@ r_admin_disconnected(struct replica *r, uint64_t conn)
 {
 	struct admin_request *o, *next;
 
-	TAILQ_FOREACH_SAFE(o, &r->admin.requests, entry, next) {
+	TAILQ_FOREACH_SAFE(o, &r->admin.requests, entry, next)
 		if (o->conn == conn)
 			forget(r, o);
-	}
 }
 
 void

@@ -30,6 +30,7 @@ struct admin_request {
 	uint64_t conn;
 	struct msg_operate asked; /* address, key and name are owned */
 	mono_t since;
+	uint64_t trial; /* slot of the entry that voters must accept first; 0: none is proposed */
 	char principal[LIMIT_PRINCIPAL + 1]; /* when it was received; empty: by a member's key */
 	bool under_way;                      /* decided; its outcome is not known yet */
 	bool proposed;                       /* to the log, once at least */
@@ -214,6 +215,8 @@ bool r_member_list_changing(const struct replica *r);
 /* Proposes the list of the view, which was made from the list in force. False if the tree would
  * refuse it: then nothing is proposed. */
 bool r_member_list_propose(struct replica *r, const struct member_view *m);
+/* Proposes an empty entry, by which voters show that they accept entries; returns its slot. */
+uint64_t r_member_list_try(struct replica *r);
 /* Sends the list to a client; conn 0: to all clients. */
 void r_member_list_send(struct replica *r, uint64_t conn);
 /* Ends the change that is under way: it was applied or refused, or the mastership is over. */

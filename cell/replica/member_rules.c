@@ -58,13 +58,13 @@ is_able(const struct member_view *m, const struct member_view_item *of)
 	return has_room(m, of) && of->progress.match + CAUGHT_UP_LOG >= m->chosen;
 }
 
-/* True if the member has answered since the change was requested, and accepts what is proposed: one
- * whose disk is stuck or full answers heartbeats all the same. */
+/* True if the member has answered since the change was requested, and accepted what was proposed
+ * since: one whose disk is stuck or full answers heartbeats all the same. */
 static bool
 is_alive_for_certain(const struct member_view *m, const struct member_view_item *of)
 {
-	return of->member.id == m->self ||
-	       (!mono_before(of->progress.answered_at, m->asked) && is_able(m, of));
+	return of->member.id == m->self || (!mono_before(of->progress.answered_at, m->asked) &&
+	                                    is_able(m, of) && of->progress.match >= m->trial);
 }
 
 static bool
@@ -155,14 +155,22 @@ say_all_silent(const struct member_view *m, char why[LIMIT_WHY + 1])
 	}
 }
 
+/* True once the voters had time to show what a change requires of them. */
+static bool
+had_time(const struct member_view *m)
+{
+	return mono_reached(m->now, mono_add(m->asked, (span_t){SILENT_LEASES * m->lease.ns}));
+}
+
 /* True if a majority of the voters is alive: an operator must not lose the cell by one command.
- * Otherwise the verdict has the reason. */
+ * Otherwise the verdict has the reason, or the voters have not had the time to show it. */
 static bool
 majority_lives(const struct member_view *m, struct member_verdict *v)
 {
 	int voters = count(m, MEMBER_VOTER), alive = count_voters(m, may_be_alive);
+	int certain = count_voters(m, is_alive_for_certain);
 
-	if (count_voters(m, is_alive_for_certain) > voters / 2)
+	if (certain > voters / 2)
 		return true;
 	v->rc = RC_BUSY;
 	if (count_voters(m, has_room) <= voters / 2) {
@@ -171,8 +179,14 @@ majority_lives(const struct member_view *m, struct member_verdict *v)
 		v->rc = RC_INVAL;
 		return false;
 	}
-	if (alive > voters / 2)
+	if (alive > voters / 2 && !had_time(m))
 		return false;
+	if (alive > voters / 2) {
+		say(v->why, "%d of %d voters would remain that accept new entries in time", certain,
+		    voters);
+		v->rc = RC_INVAL;
+		return false;
+	}
 	say_all_silent(m, v->why);
 	say(v->why, ": %d of %d voters would remain", alive, voters);
 	v->rc = RC_INVAL;
@@ -195,7 +209,7 @@ majority_has_keys(const struct member_view *m, struct member_verdict *v)
 	if (having > voters / 2)
 		return true;
 	v->rc = RC_BUSY;
-	if (mono_before(m->now, mono_add(m->asked, (span_t){SILENT_LEASES * m->lease.ns})))
+	if (!had_time(m))
 		return false;
 	say(v->why, "%d of %d voters would have the signing keys in force", having, voters);
 	v->rc = RC_INVAL;

@@ -24,9 +24,11 @@ struct member_view {
 	uint64_t keys;   /* index of the entry that put the signing keys in force; 0 if none has */
 	uint64_t chosen; /* the last slot that is known to be chosen */
 	mono_t now;
-	mono_t began; /* when the mastership began */
-	mono_t asked; /* when the change was requested: a member that answered since is alive */
-	span_t lease; /* of the master */
+	mono_t began;   /* when the mastership began */
+	mono_t asked;   /* when the change was requested: a member that answered since is alive */
+	uint64_t trial; /* slot of an entry proposed since, which a voter that is to stay must have
+	                 * accepted; 0: none */
+	span_t lease;   /* of the master */
 	struct member_view_item list[LIMIT_MEMBERS];
 	int n;
 };
@@ -48,8 +50,9 @@ struct member_verdict {
 struct member_verdict member_rules_add(struct member_view *m, struct bytes address,
                                        struct bytes key);
 /* Removes a member; if it was removed before, nothing changes. The master may remove itself. A
- * majority of the remaining voters must have answered since the change was requested: a member that
- * has answered only before may have died since. */
+ * majority of the remaining voters must have answered, and accepted the trial entry, since the
+ * change was requested: a member that did so only before may have died since, or its disk may be
+ * stuck. */
 struct member_verdict member_rules_remove(struct member_view *m, uint64_t id);
 /* Makes the first learner that has caught up a voter; RC_NOENT: none has. */
 struct member_verdict member_rules_promote(struct member_view *m);

@@ -187,7 +187,14 @@ TEST(test_remove_would_leave_a_stuck_disk)
 	m.list[1].progress.match = m.chosen - 65;
 	expect(member_rules_remove(&m, 3), RC_BUSY, "");
 	assert_int_equal(role(&m, 3), MEMBER_VOTER);
+	m.asked = mono_add(now, span_ms(-4 * LEASE_MS));
+	expect(member_rules_remove(&m, 3), RC_INVAL,
+	       "1 of 2 voters would remain that accept new entries in time");
+	assert_int_equal(role(&m, 3), MEMBER_VOTER);
 	m.list[1].progress.match = m.chosen - 64;
+	m.trial = m.chosen - 63; /* in a cell without load nothing else shows it */
+	assert_int_equal(member_rules_remove(&m, 3).rc, RC_INVAL);
+	m.trial = m.chosen - 64;
 	m.list[1].progress.full = true;
 	expect(member_rules_remove(&m, 3), RC_INVAL,
 	       "1 of 2 voters would remain whose disks are not full");
