@@ -127,11 +127,11 @@ section(struct edit *e, struct bytes line)
 static bool
 is_of(struct bytes line, const char *name)
 {
-	const size_t n = strlen(name);
-
 	line = trimmed(line);
-	return begins_with(line, name) &&
-	       trimmed((struct bytes){line.data + n, line.len - n}).data[0] == '=';
+	if (!begins_with(line, name))
+		return false;
+	line = trimmed((struct bytes){line.data + strlen(name), line.len - strlen(name)});
+	return begins_with(line, "=") || begins_with(line, ":");
 }
 
 /* The lines of a replica that has changed are written with its heading. */

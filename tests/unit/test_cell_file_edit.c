@@ -67,6 +67,17 @@ TEST(test_the_same_list)
 	       "\n\n[replica 2]\naddress = b:1\nkey = " KEY_OF_2 "\n");
 }
 
+/* A colon separates a name from its value, too. */
+TEST(test_a_colon)
+{
+	const struct cell_file_replica one = replica(1, "a:1");
+	const struct cell_file was = list_of(7, 1, &one), is = list_of(34, 1, &one);
+
+	expect("[cell]\nname: a\nversion : 7\n[replica 1]\naddress: a:1\nkey: " KEY_OF_1 "\n", &was,
+	       &is,
+	       "[cell]\nname: a\nversion = 34\n[replica 1]\naddress: a:1\nkey: " KEY_OF_1 "\n");
+}
+
 TEST(test_one_comes_and_one_goes)
 {
 	const struct cell_file_replica old[] = {replica(1, "a:1"), replica(2, "b:1")};
