@@ -206,6 +206,7 @@ struct master {
 	struct orders order;
 	struct gate gate;
 	struct lock_queues queues;
+	struct acquires_in_log acquires_in_log;
 	struct tickets tickets;
 	struct delay_timers delays, lives;
 	struct expiries expiries;

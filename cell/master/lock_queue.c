@@ -281,7 +281,8 @@ grantable(struct master *m, struct lock_queue *q, struct waiter *w, size_t share
 }
 
 /* Grants to one exclusive waiter, or to the shared ones before the first exclusive one, as many as
- * there is room for. Of the waiters for a lock that the barrier keeps, only a holder gets a
+ * there is room for; to the first one alone while the log has an acquire, which may have to wait
+ * before the others. Of the waiters for a lock that the barrier keeps, only a holder gets a
  * grant. */
 void
 m_queue_grant(struct master *m, struct lock_queue *q)
@@ -290,7 +291,7 @@ m_queue_grant(struct master *m, struct lock_queue *q)
 	struct waiter *w, *next;
 
 	RB_FOREACH_SAFE(w, waiter_places, &q->places, next) {
-		if (w->acquire.mode != LOCK_SHARED && shares > 0)
+		if (shares > 0 && (w->acquire.mode != LOCK_SHARED || m_lock_in_log(m, q->node)))
 			return;
 		if (!w->converting && m_barrier_keeps(m, q->node))
 			return;
@@ -334,6 +335,8 @@ m_queue_grant_behind(struct master *m, struct lock_queue *q, size_t others,
 				return;
 			grant(m, q, w);
 			shared = true;
+			if (m_lock_in_log(m, q->node))
+				return;
 			continue;
 		}
 		if (!shared ||

@@ -148,6 +148,10 @@ bool m_ticket_genuine(const struct master *m, uint64_t session, const struct acq
 bool m_lock_genuine(struct master *m, const struct m_session *s, const struct acquire *a);
 /* Begins an acquire: it is proposed, put into the queue, or refused. */
 void m_lock_acquire(struct master *m, struct m_session *s, struct m_request *r);
+/* True while an acquire of the node's lock is in the log, about which apply has not decided. */
+bool m_lock_in_log(const struct master *m, uint64_t node);
+/* The acquire is decided, or its session is gone. */
+void m_lock_acquire_decided(struct master *m, struct m_request *r);
 /* Begins a transaction. A grant to the first waiter for each lock that it would take comes before
  * it in its entry: granted or refused, the transaction does not pass a waiter. */
 void m_lock_transaction(struct master *m, struct m_session *s, struct m_request *r,
@@ -175,6 +179,9 @@ bool m_lock_withdraw(struct master *m, struct m_session *s, uint64_t number, uin
 /* Answers the session's acquires that stand in queues and are not answered: its await bit is
  * raised. */
 void m_lock_reply_queued(struct master *m, struct m_session *s);
+
+/* Acquires in the log, about which apply has not decided, by node. */
+RB_HEAD(acquires_in_log, m_request);
 
 /* ---- lock_request.c: withdrawals ----
  *

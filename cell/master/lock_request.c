@@ -48,6 +48,42 @@ m_withdrawals_forget(struct withdrawals *w, uint64_t below)
 	}
 }
 
+/* ---- acquires in the log ---- */
+
+static int
+in_log_compare(const struct m_request *a, const struct m_request *b)
+{
+	int by = keyed_order(a->node, b->node);
+
+	if (by == 0)
+		by = keyed_order(a->session->id, b->session->id);
+	return by != 0 ? by : keyed_order(a->number, b->number);
+}
+
+RB_GENERATE_INTERNAL(acquires_in_log, m_request, by_lock, in_log_compare,
+                     __attribute__((unused)) static)
+
+bool
+m_lock_in_log(const struct master *m, uint64_t node)
+{
+	struct m_session first = {0};
+	struct m_request like = {.session = &first, .node = node};
+	const struct m_request *found =
+	    RB_NFIND(acquires_in_log, (struct acquires_in_log *)&m->acquires_in_log, &like);
+
+	return found != NULL && found->node == node;
+}
+
+void
+m_lock_acquire_decided(struct master *m, struct m_request *r)
+{
+	if (!r->in_log)
+		return;
+	RB_REMOVE(acquires_in_log, &m->acquires_in_log, r);
+	r->in_log = false;
+	m_queue_touch(m, r->node);
+}
+
 /* ---- requests ---- */
 
 static void
@@ -207,6 +243,14 @@ m_lock_acquire_refused(struct master *m, struct m_session *s, struct m_request *
 }
 
 static void
+leave_to_apply(struct master *m, struct m_session *s, struct m_request *r)
+{
+	must(!r->in_log && RB_INSERT(acquires_in_log, &m->acquires_in_log, r) == NULL);
+	r->in_log = true;
+	propose_alone(m, s, r);
+}
+
+static void
 acquire_new(struct master *m, struct m_session *s, struct m_request *r)
 {
 	enum lock_mode held = LOCK_NONE;
@@ -222,16 +266,18 @@ acquire_new(struct master *m, struct m_session *s, struct m_request *r)
 	others_wait |= a->ticket.epoch != m->epoch;
 	if (rc == RC_BUSY_LOCK || (rc == RC_OK && others_wait)) {
 		/* A lock that is busy in the applied tree is busy, unless a release of this session
-		 * is proposed: then apply decides. An acquire that may not wait is refused under
-		 * the master's lease. */
-		if (!others_wait && m_request_behind_command(s, r))
-			propose_alone(m, s, r);
+		 * is proposed: then apply decides. It decides, too, behind an earlier acquire that
+		 * is in the log and may have to wait, or this one would stand in the queue before
+		 * it. An acquire that may not wait is refused under the master's lease. */
+		if (!others_wait &&
+		    (m_request_behind_command(s, r) || (r->acquire.wait && m_lock_in_log(m, node))))
+			leave_to_apply(m, s, r);
 		else if (r->acquire.wait)
 			enqueue(m, s, r, held);
 		else
 			m_request_reply(m, s, r, RC_BUSY_LOCK, NULL);
 	} else {
-		propose_alone(m, s, r);
+		leave_to_apply(m, s, r);
 	}
 	m_queue_touch(m, node);
 }

@@ -86,6 +86,7 @@ request_free(struct master *m, struct m_session *s, struct m_request *r)
 	RB_REMOVE(request_tree, &s->requests.by_number, r);
 	if (r->code == OP_acquire)
 		RB_REMOVE(acquire_tree, &s->requests.acquires, r);
+	m_lock_acquire_decided(m, r);
 	s->requests.slots[r->slot]--;
 	s->requests.window[r->slot] -= r->op.len;
 	m_usage_drop_request(s, r->op.len);
@@ -373,6 +374,8 @@ m_request_applied(struct master *m, const struct tree_answer *answer)
 	struct m_request *r = s != NULL ? request_find(s, answer->number) : NULL;
 	struct shown shown;
 
+	if (r != NULL)
+		m_lock_acquire_decided(m, r);
 	if (m_admission_applied(m, r, answer)) {
 		m_order_wait(r, &m->order.runnable);
 		return;

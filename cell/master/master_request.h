@@ -119,6 +119,8 @@ struct bytes m_proof_for(struct master *m, const struct requester *who, uint64_t
 struct m_request {
 	RB_ENTRY(m_request) link;
 	RB_ENTRY(m_request) by_name; /* an acquire */
+	RB_ENTRY(m_request) by_lock; /* an acquire in the log, about which apply decides */
+	bool in_log;                 /* it is one */
 	struct m_session *session;
 	struct requester requester; /* owns its user */
 	uint64_t number, below;
