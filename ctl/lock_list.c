@@ -316,11 +316,13 @@ run_unlock(const struct ctl *ctl, int argc, char **argv)
 {
 	struct msg_operate what = {.what = OPERATION_UNLOCK, .keep_delay = keep_delay};
 	struct ctl named = *ctl;
+	char generation[24] = "";
 	struct stat st;
 
 	if (argc > 1 && !ctl_take_count(&what.id, argv[1]))
 		return ctl_usage(argv[1], "not a session's id");
-	if (stat(argv[0], &st) < 0 || getxattr(argv[0], "user.ls.lock_generation", NULL, 0) < 0) {
+	if (stat(argv[0], &st) < 0 ||
+	    getxattr(argv[0], "user.ls.lock_generation", generation, sizeof generation - 1) < 0) {
 		log_error("%s: %s", argv[0],
 		          errno == EOPNOTSUPP || errno == ENODATA ? "not on a mounted cell"
 		                                                  : strerror(errno));
@@ -329,6 +331,7 @@ run_unlock(const struct ctl *ctl, int argc, char **argv)
 	if (!take_cell(&named, argv[0]))
 		return CTL_FAILED;
 	what.value = st.st_ino;
+	what.generation = strtoull(generation, NULL, 10);
 	what.address = bytes_of(argv[0]); /* for the log */
 	if (what.address.len > LIMIT_ADDRESS)
 		what.address.len = LIMIT_ADDRESS;

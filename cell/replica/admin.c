@@ -1,20 +1,17 @@
 /* Operators' commands, which arrive on a connection without a session. A command is decided only
- * while the lease of this replica is valid: otherwise another replica may be master. A command can
- * be repeated: it is no error if its effect is there already, and after a change of the master it
- * is sent to the next one.
+ * while the lease of this replica is valid: otherwise another replica may be master. A command
+ * that was not answered is sent again, to the next master perhaps: it is no error if its effect is
+ * there already, and no lock and no signing key is given up twice.
  *
- *   ADD, REMOVE_REPLICA   one after the other; answered when the list has the change, and the
- *                         change is over: a removed replica may be switched off
+ *   ADD, REMOVE_REPLICA   one after the other; answered when a removed one may be switched off
  *   TRANSFER              answered when this replica is no longer master
  *   DESTROY_SESSION       answered when the session has ended
  *   UNLOCK                answered when no such holder has the lock, which others may have then
- *   SET                   answered when the setting is in force at the master
- *   BACKED_UP             likewise, when its time is noted, by the clock of the master
+ *   SET, BACKED_UP        answered when the setting, or the time by the master's clock, is noted
  *   ROTATE_KEY            answered when the new signing key is in force
  *   ADD, REMOVE_PRINCIPAL answered when the principal is there, or gone; the sessions of one that
  *                         is gone end after that; with `purge` when no ACL file names it, too
- *   RECOVER_PRINCIPAL     likewise, when the principal has the key; by the holder of a member's
- *                         key, which may do nothing else */
+ *   RECOVER_PRINCIPAL     likewise, when it has the key; a member's key may do nothing else */
 #include <stdio.h>
 #include <stdlib.h>
 #include "cell/base/memory.h"
@@ -73,8 +70,8 @@ audit(const struct replica *r, const struct admin_request *o, enum rc rc, const 
 	    [OPERATION_BACKED_UP] = "backup",
 	    [OPERATION_UNLOCK] = "unlock",
 	};
-	const bool known = o->asked.what < sizeof commands / sizeof commands[0];
-	const char *command = known ? commands[o->asked.what] : NULL;
+	const char *command =
+	    o->asked.what < sizeof commands / sizeof *commands ? commands[o->asked.what] : NULL;
 	const struct bytes object = o->asked.address.len > 0 ? o->asked.address : o->asked.name;
 	struct buffer line = BUFFER(LIMIT_FRAME);
 
@@ -123,11 +120,13 @@ admin_members(struct replica *r, struct admin_request *o)
 
 	if (!r_members_may_change(r))
 		return;
-	if (o->trial == 0 && !add)
-		o->trial = r_member_list_try(r);
+	if (o->slot == 0 && !add) { /* the trial: an empty entry, by which voters show themselves */
+		o->slot = r_backlog_put(r, (struct bytes){NULL, 0});
+		o->since = r->now;
+	}
 	r_member_list_view(r, &view);
 	view.asked = o->since;
-	view.trial = o->trial;
+	view.trial = o->slot;
 	v = add ? member_rules_add(&view, o->asked.address, o->asked.key)
 	        : member_rules_remove(&view, o->asked.id);
 	if (v.changed && r_member_list_propose(r, &view))
@@ -173,21 +172,22 @@ admin_session(struct replica *r, struct admin_request *o)
 	o->under_way = master_destroy_session(r->master, r_clock(r), o->asked.id,
 	                                      o->asked.keep_delay, &r->master_update);
 	if (!o->under_way)
-		conclude(r, o, RC_NO_SESSION, o->asked.id, "");
+		conclude(r, o, o->asked.behind > 0 ? RC_OK : RC_NO_SESSION, o->asked.id, "");
 }
 
 static void
 admin_unlock(struct replica *r, struct admin_request *o)
 {
 	const struct op op = {.code = OP_unlock,
-	                      .unlock = {o->asked.value, o->asked.id, o->asked.keep_delay}};
+	                      .unlock = {o->asked.value, o->asked.id, o->asked.generation,
+	                                 o->asked.keep_delay}};
 
-	if (o->proposed || !tree_lock_holder(r->tree, o->asked.value, o->asked.id)) {
+	if (!tree_lock_holder(r->tree, o->asked.value, o->asked.id, o->asked.generation)) {
 		conclude(r, o, RC_OK, o->asked.id, "");
 		return;
 	}
-	o->under_way = o->proposed = true;
-	r_propose(r, &op);
+	o->under_way = true;
+	o->slot = r_propose(r, &op);
 }
 
 /* The command is decided again until the setting has the value, or can't have it. */
@@ -216,7 +216,7 @@ admin_setting(struct replica *r, struct admin_request *o)
 	NOTICE(r->config.trace, "%s is to be %llu %s", setting_info(code)->name,
 	       (unsigned long long)o->asked.value, setting_info(code)->unit);
 	o->under_way = true;
-	r_propose(r, &op);
+	o->slot = r_propose(r, &op);
 }
 
 static const char *
@@ -246,8 +246,8 @@ is_named(const struct replica *r, struct bytes principal)
 	return tree_acl_naming(r->tree, principal, (struct bytes){0}).len > 0;
 }
 
-/* True if the tree has the principal or not, as the command wants it. A name that was gone before,
- * and is nowhere to be purged, is a mistake. */
+/* True if the tree has the principal or not, as the command wants it. A name that was gone before
+ * the command was sent, and is nowhere to be purged, is a mistake. */
 static bool
 principal_settled(const struct replica *r, const struct admin_request *o)
 {
@@ -255,7 +255,8 @@ principal_settled(const struct replica *r, const struct admin_request *o)
 	const bool there = tree_principal(r->tree, o->asked.name, &p);
 
 	if (o->asked.what == OPERATION_REMOVE_PRINCIPAL)
-		return !there && (o->proposed || (o->asked.purge && is_named(r, o->asked.name)));
+		return !there && (o->proposed || o->asked.behind > 0 ||
+		                  (o->asked.purge && is_named(r, o->asked.name)));
 	return there && bytes_equal(p.key, o->asked.key);
 }
 
@@ -323,7 +324,7 @@ admin_principal(struct replica *r, struct admin_request *o)
 		NOTICE(r->config.trace, "principal %.*s is to be %s", (int)o->asked.name.len,
 		       (const char *)o->asked.name.data, becomes[o->asked.what]);
 		o->under_way = o->proposed = true;
-		r_propose(r, &op);
+		o->slot = r_propose(r, &op);
 	}
 }
 
@@ -341,7 +342,9 @@ may_operate(const struct replica *r, const struct tree_principal *principal,
 		return false;
 	if (m->what == OPERATION_DESTROY_SESSION && m->name.len > 0)
 		return bytes_equal(m->name, principal->name);
-	return tree_session(r->tree, m->id, &s) && s.principal_generation == principal->generation;
+	return tree_session(r->tree, m->id, &s)
+	           ? s.principal_generation == principal->generation
+	           : m->id != 0 && m->behind > 0; /* it has ended since the first time */
 }
 
 /* True if the command was decided as that of an operator on a replica's host, or is for one. */
@@ -400,6 +403,10 @@ decide(struct replica *r, struct admin_request *o)
 		admin_principal(r, o);
 		return;
 	case OPERATION_ROTATE_KEY:
+		if (o->asked.behind > 0 && tree_signing_since(r->tree) > o->asked.behind) {
+			conclude(r, o, RC_OK, 0, "");
+			return;
+		}
 		/* The server introduces the key, and then it is proposed: r_admin_keys. Until that
 		 * is decided no other key may take its place on the disks. */
 		NOTICE(r->config.trace, "the cell's signing key is to be rotated");
@@ -487,11 +494,10 @@ session_ended(struct replica *r, uint64_t id)
 	TAILQ_FOREACH_SAFE(o, &r->admin.requests, entry, next) {
 		const struct msg_operate *m = &o->asked;
 
-		if (!o->under_way || m->what != OPERATION_DESTROY_SESSION)
-			continue;
-		if (m->name.len == 0
-		        ? m->id == id
-		        : !tree_session_of_after(r->tree, m->name, 0, &first) || first.id > m->id)
+		if (o->under_way && m->what == OPERATION_DESTROY_SESSION &&
+		    (m->name.len == 0
+		         ? m->id == id
+		         : !tree_session_of_after(r->tree, m->name, 0, &first) || first.id > m->id))
 			conclude(r, o, RC_OK, id, "");
 	}
 }
@@ -535,33 +541,27 @@ replica_set_keys(struct replica *r, const struct master_keys *keys)
 	px_set_keys(r->px, r->admin.keys, keys->n > 0);
 }
 
-static void
-look_at_answer(struct replica *r, enum op_code op, enum rc rc)
-{
-	struct admin_request *o;
-
-	if (op == OP_rotate_key) {
-		r->admin.rotating = false;
-		conclude_rotations(r, rc, rc == RC_OK ? "" : "another signing key came first");
-	} else if (op == OP_set_members) {
-		r_member_list_settled(r);
-	} else if (op == OP_set_setting || op == OP_add_principal || op == OP_remove_principal ||
-	           op == OP_rekey_principal || op == OP_unlock) {
-		/* The command may be another operator's: so each request is decided again. */
-		TAILQ_FOREACH(o, &r->admin.requests, entry)
-			o->under_way &= o->asked.what <= OPERATION_DESTROY_SESSION ||
-			                o->asked.what == OPERATION_ROTATE_KEY;
-	}
-}
-
 void
 r_admin_applied(struct replica *r, const struct tree_outcome *outcome)
 {
-	for (size_t i = 0; i < outcome->answers_n; i++)
-		look_at_answer(r, outcome->answers[i].op, outcome->answers[i].rc);
+	struct admin_request *o;
+
+	for (size_t i = 0; i < outcome->answers_n; i++) {
+		const enum rc rc = outcome->answers[i].rc;
+
+		if (outcome->answers[i].op == OP_rotate_key) {
+			r->admin.rotating = false;
+			conclude_rotations(r, rc,
+			                   rc == RC_OK ? "" : "another signing key came first");
+		} else if (outcome->answers[i].op == OP_set_members) {
+			r_member_list_settled(r);
+		}
+	}
 	for (size_t i = 0; i < outcome->notes_n; i++)
 		if (outcome->notes[i].kind == TREE_SESSION_ENDED)
 			session_ended(r, outcome->notes[i].session);
+	TAILQ_FOREACH(o, &r->admin.requests, entry)
+		o->under_way &= o->slot == 0 || o->slot > r->applied;
 }
 
 void

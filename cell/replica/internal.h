@@ -29,8 +29,8 @@ struct admin_request {
 	TAILQ_ENTRY(admin_request) entry;
 	uint64_t conn;
 	struct msg_operate asked; /* address, key and name are owned */
-	mono_t since;
-	uint64_t trial; /* slot of the entry that voters must accept first; 0: none is proposed */
+	mono_t since;  /* when it was received; for REMOVE_REPLICA: when its trial was proposed */
+	uint64_t slot; /* of the entry that was proposed for it last; 0: none was */
 	char principal[LIMIT_PRINCIPAL + 1]; /* when it was received; empty: by a member's key */
 	bool under_way;                      /* decided; its outcome is not known yet */
 	bool proposed;                       /* to the log, once at least */
@@ -155,8 +155,9 @@ void r_absorb_master(struct replica *r);
 void r_answer(struct replica *r, uint64_t conn, const struct message *m);
 /* The same to another replica. */
 void r_send_peer(struct replica *r, uint8_t peer, const struct message *m);
-/* Adds a proposal to those that wait for room in the log; takes `owned` over. */
-void r_backlog_put(struct replica *r, struct bytes owned);
+/* Adds a proposal to those that wait for room in the log; takes `owned` over. Returns the slot that
+ * it gets while this replica is master. */
+uint64_t r_backlog_put(struct replica *r, struct bytes owned);
 /* Proposes of them what the log has room for; false if it has none. */
 bool r_backlog_propose(struct replica *r);
 /* Drops all proposals that wait. */
@@ -173,8 +174,9 @@ r_state_waits(const struct replica *r)
 }
 
 /* mastership.c */
-/* Proposes an entry with this one command, of the master itself, after the backlog. */
-void r_propose(struct replica *r, const struct op *op);
+/* Proposes an entry with this one command, of the master itself, after the backlog; returns its
+ * slot likewise. */
+uint64_t r_propose(struct replica *r, const struct op *op);
 /* True if this replica is elected, and does not hand the mastership over. */
 bool r_is_master(const struct replica *r);
 /* Begins or ends the mastership after paxos has: proposes the epoch, or ends cell/master. Called
@@ -215,8 +217,6 @@ bool r_member_list_changing(const struct replica *r);
 /* Proposes the list of the view, which was made from the list in force. False if the tree would
  * refuse it: then nothing is proposed. */
 bool r_member_list_propose(struct replica *r, const struct member_view *m);
-/* Proposes an empty entry, by which voters show that they accept entries; returns its slot. */
-uint64_t r_member_list_try(struct replica *r);
 /* Sends the list to a client; conn 0: to all clients. */
 void r_member_list_send(struct replica *r, uint64_t conn);
 /* Ends the change that is under way: it was applied or refused, or the mastership is over. */

@@ -27,13 +27,14 @@ other_master(const struct replica *r)
 
 /* ---- the beginning and the end ---- */
 
-void
+uint64_t
 r_propose(struct replica *r, const struct op *op)
 {
 	struct buffer encoded = BUFFER(LIMIT_ENTRY), commands = BUFFER(LIMIT_ENTRY);
 	struct buffer payload = BUFFER(LIMIT_ENTRY);
 	struct command command = {.stamp_ns = r->wall_ns};
 	struct entry entry;
+	uint64_t slot;
 
 	wire_put_op(&encoded, op);
 	command.op = buffer_view(&encoded);
@@ -41,9 +42,10 @@ r_propose(struct replica *r, const struct op *op)
 	entry.commands = (struct wire_list){buffer_view(&commands), 1};
 	wire_put_entry(&payload, &entry);
 	must(!encoded.failed && !commands.failed && !payload.failed);
-	r_backlog_put(r, buffer_take(&payload));
+	slot = r_backlog_put(r, buffer_take(&payload));
 	buffer_free(&encoded);
 	buffer_free(&commands);
+	return slot;
 }
 
 /* A master first commits an entry of its own; all entries before it are of earlier masters. */

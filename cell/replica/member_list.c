@@ -241,13 +241,6 @@ r_member_list_propose(struct replica *r, const struct member_view *m)
 	return r->members.changing;
 }
 
-uint64_t
-r_member_list_try(struct replica *r)
-{
-	r_backlog_put(r, (struct bytes){NULL, 0});
-	return px_last(r->px) + r->backlog.n;
-}
-
 /* ---- for the driver ---- */
 
 struct msg_members

@@ -103,7 +103,7 @@ r_look_up_payloads(struct replica *r)
 
 /* ---- the backlog ---- */
 
-void
+uint64_t
 r_backlog_put(struct replica *r, struct bytes owned)
 {
 	struct proposal_backlog *b = &r->backlog;
@@ -111,6 +111,7 @@ r_backlog_put(struct replica *r, struct bytes owned)
 	ARRAY_ROOM(b->proposals, b->n, b->room);
 	b->proposals[b->n++] = owned;
 	b->bytes += owned.len;
+	return px_last(r->px) + b->n;
 }
 
 static void

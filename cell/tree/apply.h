@@ -107,7 +107,7 @@ enum rc apply_set_ttl(struct execution *x, const struct op_set_ttl *o, struct re
 enum rc apply_set_quota(struct execution *x, const struct op_set_quota *o, struct result_attr *r);
 /* Deletes a file whose time to live is over. */
 enum rc apply_expire(struct execution *x, const struct op_expire *o);
-/* Takes the lock of a node from its holders. */
+/* Takes the lock of a node from those of its holders whom an operator has seen. */
 enum rc apply_unlock(struct execution *x, const struct op_unlock *o);
 /* Ends a lock-delay that stands. */
 enum rc apply_delay_over(struct execution *x, const struct op_delay_over *o);

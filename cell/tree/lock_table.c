@@ -427,6 +427,14 @@ apply_cancel(struct execution *x, const struct op_cancel *o)
 
 /* ---- ends ---- */
 
+/* True for a holder of the session (0: any) that an operator has seen, who knows the lock's
+ * `generation`. */
+static bool
+is_named(const struct holder *h, uint64_t session, uint64_t generation)
+{
+	return (session == 0 || h->session->id == session) && h->generation <= generation;
+}
+
 /* The sequencers of those who lose the lock are stale from now on. */
 enum rc
 apply_unlock(struct execution *x, const struct op_unlock *o)
@@ -438,7 +446,7 @@ apply_unlock(struct execution *x, const struct op_unlock *o)
 		struct holder *next = TAILQ_NEXT(h, in_order);
 		struct tree_note *lost;
 
-		if (o->session == 0 || h->session->id == o->session) {
+		if (is_named(h, o->session, o->generation)) {
 			if (o->keep_delay)
 				lock_delay_begin(x, h);
 			lost = apply_note(x, TREE_LOCK_LOST, o->node);
@@ -518,7 +526,7 @@ tree_lock_probe(const struct tree *t, uint64_t session, const struct acquire *a,
 }
 
 bool
-tree_lock_holder(const struct tree *t, uint64_t node, uint64_t session)
+tree_lock_holder(const struct tree *t, uint64_t node, uint64_t session, uint64_t generation)
 {
 	const struct node *n = node_find(t, node);
 	const struct holder *h;
@@ -526,7 +534,7 @@ tree_lock_holder(const struct tree *t, uint64_t node, uint64_t session)
 	if (n == NULL || n->lock == NULL)
 		return false;
 	TAILQ_FOREACH(h, &n->lock->in_order, in_order)
-		if (session == 0 || h->session->id == session)
+		if (is_named(h, session, generation))
 			return true;
 	return false;
 }

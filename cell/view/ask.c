@@ -216,25 +216,29 @@ take_reply(struct asking *a, int i, const struct message *m)
 	return true;
 }
 
-/* Takes the replica that calls itself the master. It may have lost the mastership since: then it
- * answers the question so, or not at all. */
-static bool
-take_master(struct asking *a, int i, const struct message *m)
-{
-	if (m->status_reply.role != REPLICA_MASTER)
-		return false;
-	*(int *)a->user = i;
-	return true;
-}
-
 /* The search for the master that answers a question. */
 struct search {
 	bool on_host;
+	uint64_t applied; /* the index that the replica had applied that calls itself the master */
 	int master;   /* index of the replica that calls itself the master; negative if none does */
 	mono_t heard; /* when a replica last answered; at first the beginning */
 	bool refused; /* a replica refuses us for good, and none has answered */
 	char why[256]; /* the reason why the question is not answered yet */
 };
+
+/* Takes the replica that calls itself the master. It may have lost the mastership since: then it
+ * answers the question so, or not at all. */
+static bool
+take_master(struct asking *a, int i, const struct message *m)
+{
+	struct search *s = a->user;
+
+	if (m->status_reply.role != REPLICA_MASTER)
+		return false;
+	s->master = i;
+	s->applied = m->status_reply.applied;
+	return true;
+}
 
 /* False after an error message when no replica could be asked. */
 static bool
@@ -247,7 +251,7 @@ find_master(struct search *s, const struct cell_file *cell_file, const struct no
 	    .patience_ms = ASK_PATIENCE_MS,
 	    .on_host = s->on_host,
 	    .take = take_master,
-	    .user = &s->master,
+	    .user = s,
 	};
 
 	s->master = -1;
@@ -280,11 +284,12 @@ find_and_ask(const struct cell_file *cell_file, const struct noise_pair *key,
 	struct search s = {.on_host = on_host, .heard = clock_now()};
 	struct master_question q = {.take = take, .user = user};
 	const mono_t deadline = mono_add(s.heard, span_s(ASK_MASTER_S));
+	struct message asked = *question;
 
 	do {
 		struct asking a = {
 		    .cell_file = cell_file,
-		    .question = question,
+		    .question = &asked,
 		    .code = code,
 		    .on_host = on_host,
 		    .patience_ms = MASTER_PATIENCE_MS,
@@ -299,6 +304,8 @@ find_and_ask(const struct cell_file *cell_file, const struct noise_pair *key,
 			return true;
 		if (s.master >= 0)
 			asking_failure(&a, s.master, s.why);
+		if (s.master >= 0 && asked.code == MSG_operate && asked.operate.behind == 0)
+			asked.operate.behind = s.applied;
 		nanosleep(&(struct timespec){.tv_nsec = AGAIN_MS * 1000000L}, NULL);
 	} while (!is_time_over(&s, deadline));
 	log_error("the cell does not answer: %s", s.why);

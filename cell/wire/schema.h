@@ -321,7 +321,8 @@ enum { WIRE_MINOR = 0 };
 #define WIRE_op_expire(F) /* ignored unless this renewal of the file is the last one */ \
 	F(u64, node, 0) F(u64, generation, 0) /* of its contents then */                          \
 	F(u64, began, 0) /* log index of the command that renewed it */
-#define WIRE_op_unlock(F) F(u64, node, 0) F(u64, session, 0) F(u8, keep_delay, 0) /* 0: any */
+#define WIRE_op_unlock(F) /* 0: any */                                                       \
+	F(u64, node, 0) F(u64, session, 0) F(u64, generation, 0) F(u8, keep_delay, 0)
 #define WIRE_op_set_members(F) /* alone in its entry, because paxos reads it, too */    \
 	F(u64, version, 0)         /* log index of the list that it replaces; 0: the first one */ \
 	F(list, members, member)   /* the whole new list */
@@ -557,17 +558,16 @@ enum { WIRE_MINOR = 0 };
 #define WIRE_msg_members(F) /* also sent without a request, when the list has changed */     \
 	F(u64, version, 0) F(list, members, member)
 #define WIRE_msg_operate(F) /* an operator's command, without a session, to the master */   \
-	F(u8, what, 0)                  /* enum operation */                                      \
-	F(u64, id, 0)                   /* of the replica or session; TRANSFER, UNLOCK: 0: any */ \
+	F(u8, what, 0) F(u64, id, 0) /* enum operation; replica or session, 0: any */             \
 	F(text, address, LIMIT_ADDRESS) /* ADD_REPLICA */                                         \
 	F(bytes, key, 32)               /* the new one of the replica or principal */             \
 	F(u8, keep_delay, 0)            /* DESTROY_SESSION, UNLOCK: 1: locks keep their delays */ \
 	F(text, name, LIMIT_NAME)       /* of the setting or principal */                         \
-	F(u64, value, 0)                /* SET; UNLOCK: the node */                           \
+	F(u64, value, 0) F(u64, generation, 0) /* SET; UNLOCK: node, and generation of its lock */ \
+	F(u64, behind, 0)               /* sent again: index applied before the first time */     \
 	F(u8, purge, 0)                 /* REMOVE_PRINCIPAL: 1: ACL files lose the name, too */
 #define WIRE_msg_operated(F)                                                                  \
-	F(u8, rc, 0)                                                                              \
-	F(u64, id, 0)           /* of the replica added */                                        \
+	F(u8, rc, 0) F(u64, id, 0) /* of the replica added */                                     \
 	F(text, why, LIMIT_WHY) /* the reason of a refusal; empty: see rc */                      \
 	F(list, naming, acl_file) /* ADD, REMOVE_PRINCIPAL: ACL files that name it now */
 #define WIRE_msg_sessions_request(F) F(u64, after, 0) /* of the next sessions, with greater ids */

@@ -409,16 +409,15 @@ begin_delay(struct sim *s, struct item *it, uint64_t index, const struct holder 
 }
 
 bool
-locks_session_ends(struct sim *s, struct item *it, uint64_t index, uint64_t session, bool expired)
+locks_session_ends(struct sim *s, struct item *it, uint64_t index, uint64_t session,
+                   uint64_t generation, bool expired)
 {
 	struct holder *first = NULL;
 
-	for (size_t i = 0; i < it->holders_n; i++) {
-		struct holder *h = &it->holders[i];
-
-		if (h->session == session && (first == NULL || h->owner < first->owner))
+	for (struct holder *h = it->holders; h < it->holders + it->holders_n; h++)
+		if (h->session == session && h->now.generation <= generation &&
+		    (first == NULL || h->owner < first->owner))
 			first = h;
-	}
 	if (first == NULL)
 		return false;
 	it->lock_changed = index;

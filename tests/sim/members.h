@@ -55,12 +55,14 @@ struct wish {
 	uint8_t id;          /* of whom; ADD_REPLICA: of the new one, once it is known */
 	uint8_t body;        /* the new one */
 	uint64_t session;    /* that is to be ended, or to lose a lock (0: any) */
-	uint64_t node;       /* whose lock is to be released */
+	uint64_t node;       /* whose lock is to be released, */
+	uint64_t generation; /* by those who had it then */
 	bool keep_delay;
 	struct setting_value set; /* what it shall be */
 	int64_t since;            /* when it was wanted first */
 	bool foolish;             /* it has to be refused */
 	int unanswered;           /* times that it was asked, and nobody said what became of it */
+	uint64_t behind;          /* what was applied when it was asked first; 0: it was not */
 };
 
 struct operator

@@ -207,7 +207,7 @@ go_on_ending(struct sim *s, uint64_t index, const struct command *c,
 	m->ended = 0;
 	for (it = m->items; it < end; it++)
 		while (m->ended < most && (*it)->died == 0 &&
-		       locks_session_ends(s, *it, index, session->id, session->expired))
+		       locks_session_ends(s, *it, index, session->id, UINT64_MAX, session->expired))
 			m->ended++;
 	while (m->ended < most && (opened = first_opened(m, session->id)) != 0 &&
 	       close_declared(s, c, session->id, opened))

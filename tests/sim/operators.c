@@ -183,6 +183,8 @@ done(struct sim *s, struct operator* o, const struct msg_operated *m)
 		s->members.removed[w->id] = true;
 	} else if (w->what == OPERATION_DESTROY_SESSION) {
 		session_ended(s, o, w->session);
+	} else if (w->what == OPERATION_UNLOCK) {
+		unlocks_check(s, w->node, w->session, w->generation);
 	} else if (w->what == OPERATION_ROTATE_KEY && s->model.keys.at < w->since) {
 		sim_fail(s, "operator %d is told of a new signing key, and there is none",
 		         o->id + 1);
@@ -245,8 +247,11 @@ ask(struct sim *s, struct operator* o)
 	struct buffer frame = BUFFER(LIMIT_FRAME);
 	struct message m = {
 	    .code = MSG_operate,
-	    .operate = {.what = (uint8_t)o->wish.what, .id = o->wish.id},
+	    .operate = {.what = (uint8_t)o->wish.what, .id = o->wish.id, .behind = o->wish.behind},
 	};
+
+	if (o->wish.behind == 0)
+		o->wish.behind = s->model.applied;
 
 	if (o->wish.what == OPERATION_ADD_REPLICA) {
 		m.operate.id = 0;
@@ -259,6 +264,7 @@ ask(struct sim *s, struct operator* o)
 	} else if (o->wish.what == OPERATION_UNLOCK) {
 		m.operate.id = o->wish.session;
 		m.operate.value = o->wish.node;
+		m.operate.generation = o->wish.generation;
 		m.operate.keep_delay = o->wish.keep_delay;
 	} else if (o->wish.what == OPERATION_SET) {
 		m.operate.name = bytes_of(setting_info(o->wish.set.setting)->name);

@@ -31,30 +31,54 @@ unlocks_since(const struct item *it, uint64_t session, int64_t at)
 	return false;
 }
 
+/* Is it one of those that the operator has seen? */
+static bool
+is_named(const struct holder *h, uint64_t session, uint64_t generation)
+{
+	return (session == 0 || h->session == session) && h->now.generation <= generation;
+}
+
+static const struct holder *
+first_named(const struct item *it, uint64_t session, uint64_t generation)
+{
+	for (size_t i = 0; i < it->holders_n; i++)
+		if (is_named(&it->holders[i], session, generation))
+			return &it->holders[i];
+	return NULL;
+}
+
 /* Its clients are told later, and may believe what they like until then. */
 void
 unlocks_apply(struct sim *s, uint64_t index, const struct op_unlock *op)
 {
 	struct item *it = model_item(&s->model, op->node);
+	const struct holder *h;
 
 	if (!model_item_alive(it))
 		return;
 	for (size_t i = 0; i < it->holders_n; i++) {
-		const struct holder h = it->holders[i];
-
-		if (op->session != 0 && h.session != op->session)
+		h = &it->holders[i];
+		if (!is_named(h, op->session, op->generation))
 			continue;
-		note(s, it, h.session, h.now.acquisition);
-		note(s, it, h.session, h.earlier.acquisition);
+		note(s, it, h->session, h->now.acquisition);
+		note(s, it, h->session, h->earlier.acquisition);
 		for (int m = 0; m < s->machines_n; m++)
-			if (s->machines[m].session == h.session)
-				machine_drop_owner(&s->machines[m], it->node, h.owner);
+			if (s->machines[m].session == h->session)
+				machine_drop_owner(&s->machines[m], it->node, h->owner);
 	}
-	while (it->holders_n > 0 &&
-	       locks_session_ends(s, it, index,
-	                          op->session != 0 ? op->session : it->holders[0].session,
-	                          op->keep_delay))
-		;
+	while ((h = first_named(it, op->session, op->generation)) != NULL)
+		locks_session_ends(s, it, index, h->session, op->generation, op->keep_delay);
+}
+
+void
+unlocks_check(struct sim *s, uint64_t node, uint64_t session, uint64_t generation)
+{
+	const struct item *it = model_item(&s->model, node);
+
+	if (session == 0 && model_item_alive(it) && sim_leases_hold(s) &&
+	    first_named(it, 0, generation) != NULL)
+		sim_fail(s, "an operator is told that the lock of %s is released, and it is held",
+		         trace_path(s, node));
 }
 
 bool

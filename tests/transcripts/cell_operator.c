@@ -68,6 +68,7 @@ operate_question(struct player *p, struct script *w, const char *word, struct ms
 	                                         [OPERATION_REMOVE_PRINCIPAL] = "remove-principal",
 	                                         [OPERATION_RECOVER_PRINCIPAL] = "recover",
 	                                         [OPERATION_ROTATE_KEY] = "rotate-key",
+	                                         [OPERATION_UNLOCK] = "unlock",
 	                                         [UNKNOWN] = "juggle"};
 
 	m->what = (uint8_t)script_choice(w, word, operations, UNKNOWN + 1);
@@ -86,6 +87,10 @@ operate_question(struct player *p, struct script *w, const char *word, struct ms
 	case OPERATION_REMOVE_PRINCIPAL:
 	case OPERATION_RECOVER_PRINCIPAL:
 		principal_question(w, m);
+		break;
+	case OPERATION_UNLOCK:
+		m->value = names_find(p->s, &p->names, script_needed(w));
+		m->generation = script_number(w);
 		break;
 	case OPERATION_ROTATE_KEY:
 	case UNKNOWN:
@@ -108,6 +113,8 @@ question(struct player *p, struct script *w, uint8_t *body)
 	};
 	struct message m = {.code = MSG_operate};
 
+	if (script_take(w, "again-behind"))
+		m.operate.behind = script_number(w);
 	for (size_t i = 0; i < sizeof requests / sizeof *requests; i++)
 		if (script_take(w, requests[i].word))
 			return (struct message){.code = requests[i].code};

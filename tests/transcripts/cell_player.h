@@ -24,6 +24,7 @@
  *                    add | remove 4 | transfer 2 | set session_lease 6000 | end a [keep] |
  *                    recover admin [new key] |
  *                    add-principal ann [other key] | remove-principal ann |
+ *                    unlock f 1 (the generation of its lock) | again-behind 5 COMMAND |
  *                    sessions | locks | members | settings | status | limits | principals
  *   operator: leaves            hangs up, without an answer
  *   client a [caching]          one with the client library, which keeps its session by itself

@@ -193,7 +193,7 @@ other_does(struct player *p, const char *what, const char *name, const char *to)
 	if (!strcmp(what, "restricts"))
 		return restrict_elsewhere(b, node);
 	if (!strcmp(what, "breaks")) /* an operator */
-		return run(b->cell, 0, OP(unlock, .node = node));
+		return run(b->cell, 0, OP(unlock, .node = node, .generation = UINT64_MAX));
 	if (!strcmp(what, "closes"))
 		return run(b->cell, b->other,
 		           OP(close_ephemeral, .node = script_value_number(p->s, "number", node)));
