@@ -21,6 +21,7 @@
 #include "cell/sys/process.h"
 #include "cell/view/ask.h"
 #include "cell/view/health.h"
+#include "cell/view/output.h"
 #include "ctl/ctl.h"
 
 enum {
@@ -230,9 +231,8 @@ await_master(struct starting *s, const struct noise_pair *key)
 			size_t i;
 
 			json_array_foreach(json_object_get(health, "problems"), i, problem)
-			    log_error("%s: %s",
-			              json_string_value(json_object_get(problem, "object")),
-			              json_string_value(json_object_get(problem, "what")));
+			    log_error("%s: %s", json_text_of(problem, "object"),
+			              json_text_of(problem, "what"));
 			json_decref(health);
 			return false;
 		}

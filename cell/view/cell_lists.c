@@ -67,9 +67,8 @@ lock_json_party(json_t *lock, const char *list, const struct party *p)
 	json_t *one = json_object(), *pid = p->pid ? json_integer(p->pid) : json_null();
 
 	json_object_set_new(one, "session", json_number(p->session));
-	json_object_set_new(one, "principal",
-	                    json_stringn((const char *)p->principal.data, p->principal.len));
-	json_object_set_new(one, "host", json_stringn((const char *)p->host.data, p->host.len));
+	json_object_set_new(one, "principal", json_text(p->principal.data, p->principal.len));
+	json_object_set_new(one, "host", json_text(p->host.data, p->host.len));
 	json_object_set_new(one, "pid", pid);
 	json_object_set_new(one, "mode", json_string(p->mode));
 	json_object_set_new(one, "seconds", json_integer(p->seconds));

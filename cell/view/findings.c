@@ -32,7 +32,7 @@ add(json_t *findings, enum finding kind, const char *object, const char *what, c
 	json_object_set_new(one, "condition", json_string(kinds[kind].name));
 	json_object_set_new(one, "severity", json_string(severities[kinds[kind].severity]));
 	json_object_set_new(one, "object", json_string(object));
-	json_object_set_new(one, "what", json_string(what));
+	json_object_set_new(one, "what", json_path(bytes_of(what)));
 	json_object_set_new(one, "do", json_string(todo));
 	json_array_append_new(findings, one);
 }

@@ -27,9 +27,9 @@ limits_add(json_t *limits, const char *name, const char *of, const char *unit, u
 {
 	json_t *one = json_object();
 
-	json_object_set_new(one, "limit", json_string(name));
-	json_object_set_new(one, "of", json_string(of));
-	json_object_set_new(one, "unit", json_string(unit));
+	json_object_set_new(one, "limit", json_path(bytes_of(name)));
+	json_object_set_new(one, "of", json_path(bytes_of(of)));
+	json_object_set_new(one, "unit", json_path(bytes_of(unit)));
 	json_object_set_new(one, "used", json_number(used));
 	json_object_set_new(one, "most", json_number(most));
 	json_array_append_new(limits, one);
@@ -148,7 +148,7 @@ limit_percent(const json_t *limit)
 static bool
 limit_is_near(const json_t *limit)
 {
-	const char *name = json_string_value(json_object_get(limit, "limit"));
+	const char *name = json_text_of(limit, "limit");
 	const bool disk = strcmp(name, "disk") == 0;
 
 	return strcmp(name, "replicas") != 0 &&
@@ -369,14 +369,13 @@ health_add_limits(json_t *findings, const json_t *limits)
 	json_array_foreach(limits, i, one)
 	{
 		if (limit_is_near(one))
-			finding_add_detail(findings, FINDING_limit_near,
-			                   json_string_value(json_object_get(one, "of")),
+			finding_add_detail(findings, FINDING_limit_near, json_text_of(one, "of"),
 			                   "%s, %" JSON_INTEGER_FORMAT " of %" JSON_INTEGER_FORMAT
 			                   " %s",
-			                   json_string_value(json_object_get(one, "limit")),
+			                   json_text_of(one, "limit"),
 			                   json_integer_value(json_object_get(one, "used")),
 			                   json_integer_value(json_object_get(one, "most")),
-			                   json_string_value(json_object_get(one, "unit")));
+			                   json_text_of(one, "unit"));
 	}
 }
 
@@ -463,7 +462,7 @@ replica_json(const struct cell_file_replica *r, const struct answer *a, const st
 	json_object_set_new(one, "applied", json_number(s->applied));
 	json_object_set_new(one, "lag", json_number(chosen - s->applied));
 	json_object_set_new(one, "digest", json_string(digest));
-	json_object_set_new(one, "version", json_string(a->version));
+	json_object_set_new(one, "version", json_path(bytes_of(a->version)));
 	json_object_set_new(one, "minor_version", json_integer(s->minor));
 	json_object_set_new(one, "longest_step_us", json_number(s->longest_step_us));
 	json_object_set_new(one, "slow_steps", json_number(s->slow_steps));

@@ -31,7 +31,8 @@ json_int_t json_number_of(const json_t *object, const char *key);
 json_t *json_number(uint64_t n);
 /* A text as JSON; null when it is not UTF-8. */
 json_t *json_text(const void *text, size_t n);
-/* The same of a path, whose bytes are shown as \xNN where it is not UTF-8. */
+/* The same of a path or another text that must be told: where it is not UTF-8, its bytes are shown
+ * as \xNN. */
 json_t *json_path(struct bytes path);
 
 /* ---- the same for people ---- */

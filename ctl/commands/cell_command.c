@@ -54,8 +54,7 @@ take_settings(void *user, const struct message *m)
 	while (wire_next_setting_row(&rest, &row)) {
 		one = json_object();
 		json_object_set_new(one, "value", json_number(row.value));
-		json_object_set_new(one, "unit",
-		                    json_stringn((const char *)row.unit.data, row.unit.len));
+		json_object_set_new(one, "unit", json_text(row.unit.data, row.unit.len));
 		json_object_set_new(one, "longest", json_number(row.longest));
 		json_object_set_new(one, "lowest", json_number(row.lowest));
 		json_object_set_new(one, "highest", json_number(row.highest));

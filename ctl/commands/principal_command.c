@@ -37,8 +37,7 @@ on_principals(void *user, const struct message *m)
 		if (row.key.len == 0 || !key_to_text(row.key.data, row.key.len, key, sizeof key))
 			key[0] = '\0';
 		one = json_object();
-		json_object_set_new(one, "name",
-		                    json_stringn((const char *)row.name.data, row.name.len));
+		json_object_set_new(one, "name", json_text(row.name.data, row.name.len));
 		json_object_set_new(one, "public_key", json_string(key));
 		json_array_append_new(l->all, one);
 		l->more = m->principals.more != 0;

@@ -1,4 +1,5 @@
 /* What is wrong with a cell, by what its replicas answered. */
+#include <string.h>
 #include "cell/view/health.h"
 #include "tests/unit/unit.h"
 
@@ -82,4 +83,37 @@ TEST(test_no_majority)
 
 	expect_first_problem(answers,
 	                     "has no master: 1 of 3 replicas can be reached, 2 are needed");
+}
+
+/* The texts of another replica may be any bytes. */
+TEST(test_limits_of_any_name)
+{
+	struct answer answers[LIMIT_REPLICAS] = {
+	    saying(1, REPLICA_MASTER, 1),
+	    saying(2, REPLICA_FOLLOWER, 1),
+	    saying(3, REPLICA_FOLLOWER, 1),
+	};
+
+	answers[0].limits[0] = (struct answer_limit){.name = "\xff",
+	                                             .unit = "\xfe",
+	                                             .owner = LIMIT_OF_PRINCIPAL,
+	                                             .used = 99,
+	                                             .most = 100,
+	                                             .principal = "ann\xe9"};
+	answers[0].limits_n = 1;
+	expect_first_problem(answers, "a limit is near: \\xff, 99 of 100 \\xfe");
+}
+
+TEST(test_versions_of_any_name)
+{
+	struct answer answers[LIMIT_REPLICAS] = {
+	    saying(1, REPLICA_MASTER, 1),
+	    saying(2, REPLICA_FOLLOWER, 1),
+	    saying(3, REPLICA_FOLLOWER, 1),
+	};
+
+	for (int i = 0; i < 3; i++)
+		strcpy(answers[i].version, i == 1 ? "1.\xff" : "1.0");
+	expect_first_problem(answers, "its replicas run programs of different versions: 1.0 of 1 "
+	                              "and 3, 1.\\xff of 2");
 }
