@@ -1,8 +1,17 @@
 #include "cell/view/cell_lists.h"
 
 #include <string.h>
+#include "cell/base/mono.h"
+#include "cell/sys/clock.h"
+#include "cell/sys/log.h"
 #include "cell/view/output.h"
 #include "cell/wire/codec.h"
+
+enum {
+	ANSWERS_MAX = 4096, /* of the longest list; a master fills each but the last one */
+	ROWS_MAX = 1000000, /* likewise: more than the sessions, or the busy locks, of a cell */
+	LISTING_S = 60,     /* for all of it */
+};
 
 /* A list that each answer makes longer. */
 struct listing {
@@ -156,17 +165,28 @@ on_locks(void *user, const struct message *m)
 static json_t *
 list_all(const struct asker *to, bool locks)
 {
+	const mono_t deadline = mono_add(clock_now(), span_s(LISTING_S));
 	struct listing l = {.all = json_array(), .more = true};
+	bool good;
 
-	while (l.more) {
+	for (int answers = 1; l.more; answers++) {
+		const uint64_t after = l.last;
 		struct message question = {.code = MSG_sessions_request,
 		                           .sessions_request = {l.last}};
 
 		if (locks)
 			question =
 			    (struct message){.code = MSG_locks_request, .locks_request = {l.last}};
-		if (!to->ask(to->cell_file, to->key, &question, locks ? MSG_locks : MSG_sessions,
-		             locks ? on_locks : on_sessions, &l)) {
+		good = to->ask(to->cell_file, to->key, &question, locks ? MSG_locks : MSG_sessions,
+		               locks ? on_locks : on_sessions, &l);
+		if (good && l.more &&
+		    (l.last <= after || answers == ANSWERS_MAX ||
+		     json_array_size(l.all) > ROWS_MAX || mono_reached(clock_now(), deadline))) {
+			log_error("%s: its master's list of %s has no end", to->cell_file->name,
+			          locks ? "locks" : "sessions");
+			good = false;
+		}
+		if (!good) {
 			json_decref(l.all);
 			return NULL;
 		}

@@ -14,10 +14,10 @@ struct asker {
 	const struct noise_pair *key;
 };
 
-/* All sessions; the caller owns the array. NULL: there is no answer. */
+/* All sessions; the caller owns the array. NULL: there is no answer, or no end of the answers. */
 json_t *cell_sessions(const struct asker *to);
 /* All locks that are held, delayed or awaited, with holders and waiters; the caller owns the array.
- * NULL: there is no answer. */
+ * NULL as above. */
 json_t *cell_locks(const struct asker *to);
 
 /* ---- the objects of the array of locks, also for callers that know locks otherwise ---- */
