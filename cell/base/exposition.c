@@ -1,5 +1,7 @@
 #include "cell/base/exposition.h"
 
+#include "cell/base/printable.h"
+
 void
 exposition_begin(struct buffer *to, const char *name, const char *type, const char *help)
 {
@@ -23,12 +25,18 @@ exposition_counter(struct buffer *to, const char *name, uint64_t value, const ch
 void
 exposition_label(struct buffer *to, const char *text)
 {
-	for (; *text != '\0'; text++) {
+	while (*text != '\0') {
+		bool shown;
+		const size_t n = printable_next(text, &shown);
+
 		if (*text == '\\' || *text == '"')
 			buffer_put_u8(to, '\\');
 		if (*text == '\n')
 			buffer_printf(to, "\\n");
+		else if (!shown && n == 1 && (*text & 0x80) != 0)
+			buffer_printf(to, "\\\\x%02x", (unsigned char)*text);
 		else
-			buffer_put_u8(to, (uint8_t)*text);
+			buffer_put(to, text, n);
+		text += n;
 	}
 }

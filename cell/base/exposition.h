@@ -10,7 +10,8 @@ void exposition_begin(struct buffer *to, const char *name, const char *type, con
 void exposition_gauge(struct buffer *to, const char *name, uint64_t value, const char *help);
 /* A counter with one value. */
 void exposition_counter(struct buffer *to, const char *name, uint64_t value, const char *help);
-/* The value of a label: backslash, quote and newline are escaped. */
+/* The value of a label: backslash, quote and newline are escaped, and a byte that is not UTF-8 is
+ * shown as \xNN, because Prometheus would refuse all metrics for it. */
 void exposition_label(struct buffer *to, const char *text);
 
 #endif

@@ -128,6 +128,18 @@ TEST(test_labels_are_escaped)
 	end(b);
 }
 
+TEST(test_labels_are_utf8)
+{
+	struct bench *b = bench_new(&config);
+	char *text;
+
+	strcpy(b->client.status.principal, "j\xc3\xbcrg\xff\x7f");
+	text = metrics(b);
+	assert_non_null(strstr(text, ",principal=\"j\xc3\xbcrg\\\\xff\x7f\"} 1\n"));
+	free(text);
+	end(b);
+}
+
 TEST(test_the_size_is_that_of_the_text)
 {
 	struct bench *b = bench_new(&config);
