@@ -186,6 +186,9 @@ step(struct fetching *g, struct state_fetch_event e)
 	e.now = clock_now();
 	state_fetch_step(&g->fetch, &e, &u);
 	why = write_fetched(g, &u);
+	if (u.news == STATE_FETCH_WAITS)
+		log_info("replica %u at %s still makes the copy", u.source,
+		         replica_of(g, u.source)->address);
 	if (why != NULL)
 		step(g, (struct state_fetch_event){.kind = STATE_FETCH_UNWRITTEN, .why = why});
 	else if (u.news == STATE_FETCH_GIVEN_UP)

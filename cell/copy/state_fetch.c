@@ -6,8 +6,10 @@
 enum {
 	MAKING_MS = 50,     /* until the request is repeated while the source makes a copy */
 	OTHERS_MAX_S = 60,  /* wait for a source that makes copies for others, */
-	UNNAMED_MAX_S = 20, /* or one while another source, perhaps the master, is named */
-	USELESS_MS = 300,   /* until the next copy may be newer: the state lags behind the log */
+	UNNAMED_MAX_S = 20, /* or one while another source, perhaps the master, is named, */
+	COPY_MAX_S = 600,   /* or one at all: long enough for the copy of a large state */
+	TELL_EVERY_S = 5,
+	USELESS_MS = 300, /* until the next copy may be newer: the state lags behind the log */
 };
 
 static const char too_old[] = "its state is too far behind";
@@ -35,6 +37,7 @@ static void
 forget_copy(struct state_fetch *f, struct state_fetch_update *u)
 {
 	f->copy = f->offset = f->size = f->applied = 0;
+	f->busy = 0;
 	u->begin = true;
 }
 
@@ -139,7 +142,7 @@ take_part(struct state_fetch *f, mono_t now, const struct msg_state_part *part,
 	f->size = part->size;
 	f->applied = part->applied;
 	f->offset += part->data.len;
-	f->unanswered = f->refused = 0;
+	f->unanswered = f->refused = f->busy = 0;
 	if (f->offset < f->size) {
 		ask(f, now, u);
 		return;
@@ -156,13 +159,20 @@ take_busy(struct state_fetch *f, mono_t now, uint64_t copy, struct state_fetch_u
 
 	f->unanswered = 0;
 	f->refused = copy == 0 || !named ? f->refused + 1 : 0;
+	f->busy++;
 	if (copy != 0 && f->offset == 0)
 		f->copy = copy;
 	if (f->refused > (named ? OTHERS_MAX_S : UNNAMED_MAX_S) * 1000 / MAKING_MS)
 		give_up(f, now, named ? "it is making copies for others" : "its copy takes long",
 		        u);
+	else if (f->busy > COPY_MAX_S * 1000 / MAKING_MS)
+		give_up(f, now, "its copy takes too long: see its log and its disk", u);
 	else
 		ask_again_in(f, now, MAKING_MS);
+	if (u->news == STATE_FETCH_NO_NEWS && f->busy % (TELL_EVERY_S * 1000 / MAKING_MS) == 0) {
+		u->news = STATE_FETCH_WAITS;
+		u->source = f->source;
+	}
 }
 
 static void

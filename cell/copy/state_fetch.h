@@ -48,6 +48,7 @@ struct state_fetch {
 	int useless;            /* copies of this source */
 	int refused;            /* answers in a row that the source makes copies for others, or one
 	                         * while another source is wanted */
+	int busy;               /* answers in a row that there is no copy yet */
 };
 
 enum state_fetch_kind {
@@ -74,6 +75,7 @@ struct state_fetch_event {
 enum state_fetch_news {
 	STATE_FETCH_NO_NEWS,
 	STATE_FETCH_BEGUN,    /* with `source` */
+	STATE_FETCH_WAITS,    /* for `source`, which makes copies: said every few seconds */
 	STATE_FETCH_GIVEN_UP, /* `source`, for the reason `why` */
 	STATE_FETCH_UNNEEDED, /* `source` is not asked any more, because no state is needed */
 	STATE_FETCH_FETCHED,  /* the whole copy was received and checked */

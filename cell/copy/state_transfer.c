@@ -103,6 +103,10 @@ log_news(struct state_transfer *x, const struct state_fetch_update *u)
 		             "this replica is far behind: copies the state of replica %u",
 		             u->source);
 		return;
+	case STATE_FETCH_WAITS:
+		clock_io_log(io, LEVEL_INFO, "replica %u still makes the copy of its state",
+		             u->source);
+		return;
 	case STATE_FETCH_GIVEN_UP:
 		clock_io_log(io, LEVEL_WARN, "the state of replica %u was not copied: %s",
 		             u->source, u->why);

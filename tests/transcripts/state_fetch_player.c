@@ -23,6 +23,9 @@ say_news(struct script *s, const struct state_fetch_update *u)
 	case STATE_FETCH_BEGUN:
 		script_say(s, "begins with replica %u", u->source);
 		return;
+	case STATE_FETCH_WAITS:
+		script_say(s, "still waits for replica %u", u->source);
+		return;
 	case STATE_FETCH_GIVEN_UP:
 		script_say(s, "gives up replica %u: %s%s", u->source, u->why,
 		           u->hopeless ? " (so would any other)" : "");
