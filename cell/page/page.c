@@ -20,6 +20,7 @@ enum {
 	FRESH_MS = 1000, /* for this long the same answer is given again */
 	NOTE_MS = 5000,
 	PAGE_BYTES = 4 * 1024 * 1024,
+	WAITING_MAX = WEB_WAITING / 2, /* for each of the two sheets */
 };
 
 #define TEXT "text/plain; charset=utf-8"
@@ -32,6 +33,7 @@ struct sheet {
 	mono_t made;
 	bool making;
 	struct web_request *waiting;
+	int waiting_n;
 };
 
 /* The status page while a thread makes it. The thread has no access to anything else. */
@@ -89,6 +91,7 @@ sheet_is_made(struct sheet *s, struct web_answer *answer)
 	s->answer = answer;
 	s->made = clock_now();
 	s->making = false;
+	s->waiting_n = 0;
 	while ((r = s->waiting) != NULL) {
 		s->waiting = r->next;
 		web_reply(r, answer);
@@ -251,8 +254,13 @@ on_sheet(struct page *p, struct sheet *s, struct web_request *r)
 		web_reply(r, s->answer);
 		return;
 	}
+	if (s->waiting_n == WAITING_MAX) {
+		reply_text(r, 503, "too many wait for the same: try again");
+		return;
+	}
 	r->next = s->waiting;
 	s->waiting = r;
+	s->waiting_n++;
 	s->making = true;
 	if (p->asked)
 		return;

@@ -13,11 +13,7 @@
 #include "cell/net/stream.h"
 #include "cell/sys/clock.h"
 
-enum {
-	SPARE = 16, /* connections that are being ended */
-	REQUEST_BYTES = 8 * 1024,
-	SWEEP_MS = 1000
-};
+enum { REQUEST_BYTES = 8 * 1024, SWEEP_MS = 1000 };
 
 /* A connection. */
 struct guest {
@@ -155,7 +151,8 @@ forget_guest(struct web *w, struct guest *g)
 	w->guests_n--;
 }
 
-/* Ends the oldest one. libmicrohttpd notices it, as if the client had closed the connection. */
+/* Ends the oldest one. libmicrohttpd notices it, as if the client had closed the connection: at
+ * once, unless its request waits. */
 static void
 end_oldest(struct web *w)
 {
@@ -300,7 +297,7 @@ web_open(const struct web_config *config)
 	    MHD_start_daemon(MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0, NULL,
 	                     NULL, on_request, w, MHD_OPTION_EXTERNAL_LOGGER, say_nothing, NULL,
 	                     MHD_OPTION_LISTEN_SOCKET, config->listener,
-	                     MHD_OPTION_CONNECTION_LIMIT, (unsigned)(WEB_GUESTS + SPARE),
+	                     MHD_OPTION_CONNECTION_LIMIT, (unsigned)WEB_CONNECTIONS,
 	                     MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)(WEB_PATIENCE_MS / 1000),
 	                     MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)REQUEST_BYTES,
 	                     MHD_OPTION_NOTIFY_CONNECTION, on_connection, w,

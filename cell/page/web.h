@@ -1,14 +1,21 @@
 /* HTTP, as far as a page needs it: GET on one listening socket, on a libuv loop, by libmicrohttpd.
  * Each connection is for one request and ends within WEB_PATIENCE_MS; of more than WEB_GUESTS the
- * oldest one is ended. All memory is bounded by that: an answer is one block, however many
- * connections read it. */
+ * oldest one is ended, but one whose request waits for its answer ends with that: the user leaves
+ * at most WEB_WAITING of them unanswered. All memory is bounded by that: an answer is one block,
+ * however many connections read it. */
 #ifndef LSFS_PAGE_WEB_H
 #define LSFS_PAGE_WEB_H
 
 #include <uv.h>
 #include "cell/base/bytes.h"
 
-enum { WEB_GUESTS = 64, WEB_PATIENCE_MS = 10000 };
+enum {
+	WEB_GUESTS = 64,
+	WEB_WAITING = 32,
+	WEB_SPARE = 16, /* connections that are being ended */
+	WEB_CONNECTIONS = WEB_GUESTS + WEB_WAITING + WEB_SPARE,
+	WEB_PATIENCE_MS = 10000,
+};
 
 struct web;
 

@@ -223,6 +223,46 @@ case_slow_readers() {
 	steps_are_short
 }
 
+# While the page waits for a replica that says nothing, a hundred that want it keep no monitor out.
+case_many_wait() {
+	local other=2 pid
+	[ "$(master)" != 2 ] || other=3
+	pid=$(replica $other)
+	kill -STOP "$pid"
+	limit 30 python3 - "$(port 1)" <<- 'EOP' || { kill -CONT "$pid"; return 1; }
+		import socket, sys, time, urllib.request
+		port = int(sys.argv[1])
+		def ask():
+		    s = socket.create_connection(("127.0.0.1", port), 5)
+		    s.send(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+		    return s
+		def is_answered(s):
+		    s.settimeout(0.2)
+		    try:
+		        s.recv(1)
+		        return True
+		    except TimeoutError:
+		        return False
+		while is_answered(s := ask()):
+		    pass # with the page that was made last
+		waiting = [s] + [ask() for _ in range(99)]
+		for path in ("healthz", "metrics"):
+		    began = time.monotonic()
+		    urllib.request.urlopen(f"http://127.0.0.1:{port}/{path}", timeout=9).read()
+		    took = time.monotonic() - began
+		    assert took < 5, (path, took)
+		codes = []
+		for s in waiting:
+		    s.settimeout(15)
+		    try:
+		        codes.append(s.recv(65536)[9:12])
+		    except ConnectionError:
+		        pass # it was one of too many
+		assert 1 <= codes.count(b"200") <= 16 and b"503" in codes, codes
+	EOP
+	kill -CONT "$pid"
+}
+
 # Whoever reads does not keep a replica from ending, and it says goodbye to those that wait.
 case_the_end() {
 	local pid
