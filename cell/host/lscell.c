@@ -124,6 +124,7 @@ begin(struct lscell *l)
 	    .failed = on_failed,
 	    .restart = on_restart,
 	    .ready = on_ready,
+	    .other_files = l->page != NULL ? PAGE_FILES : 0,
 	    .user = l,
 	};
 	char why[512] = "";

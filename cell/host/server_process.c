@@ -391,6 +391,7 @@ start_store(struct server_process *p, char *why, size_t why_size)
 bool
 server_process_start(struct server_process *p, uv_loop_t *loop, char *why, size_t why_size)
 {
+	const size_t kept = FILES_KEPT + p->config.other_files;
 	size_t clients_max = SIZE_MAX;
 	struct rlimit files;
 	struct server_io io;
@@ -400,8 +401,8 @@ server_process_start(struct server_process *p, uv_loop_t *loop, char *why, size_
 	if (!start_transport(p, why, why_size) || !start_store(p, why, why_size))
 		return false;
 	if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur != RLIM_INFINITY)
-		clients_max = files.rlim_cur > 2 * FILES_KEPT ? (size_t)files.rlim_cur - FILES_KEPT
-		                                              : (size_t)files.rlim_cur / 2;
+		clients_max = files.rlim_cur > 2 * kept ? (size_t)files.rlim_cur - kept
+		                                        : (size_t)files.rlim_cur / 2;
 
 	io = process_io(p);
 	p->server = server_new(

@@ -19,6 +19,7 @@ struct server_process_config {
 	void (*restart)(void *user);
 	/* Called once, when the replica votes or learns; may be NULL. */
 	void (*ready)(void *user);
+	size_t other_files; /* that the rest of the process may open: they are kept from clients */
 	void *user;
 };
 

@@ -8,7 +8,12 @@
 #define LSFS_PAGE_PAGE_H
 
 #include <uv.h>
+#include "cell/page/web.h"
 #include "cell/server/server.h"
+
+/* The files that it may have open at a time: its connections, two to each replica that it asks, and
+ * those of its loops. */
+enum { PAGE_FILES = WEB_CONNECTIONS + 2 * LIMIT_REPLICAS + 32 };
 
 struct page;
 
