@@ -196,12 +196,13 @@ next_chunk(const struct stream *s)
 	return (struct bytes){left.data, len};
 }
 
-/* True if there is something to write, and the kernel has taken all before it. */
+/* True if there is something to write, the kernel has taken all before it, and the channel has not
+ * failed: end_failed drops what is left. */
 static bool
 can_send(const struct stream *s)
 {
 	return (s->state == STREAM_OPEN || s->state == STREAM_LINGERING) &&
-	       s->first.len + s->out.len > 0 &&
+	       s->channel.state == CHANNEL_OPEN && s->first.len + s->out.len > 0 &&
 	       uv_stream_get_write_queue_size((const uv_stream_t *)&s->tcp) == 0;
 }
 

@@ -192,27 +192,60 @@ open_deaf(void)
 	return fd;
 }
 
-/* A frame and a forged record at once: the answer to the frame cannot be sealed any more. */
-TICKING_TEST(test_forged_behind_a_frame)
+/* Sends a frame, of which `missing` bytes are not sent, and a forged record at once. The server
+ * closes the connection when it is told of a part of a frame. */
+static int
+forge_behind_a_frame(size_t missing)
 {
 	static const uint8_t forged[18] = {16};
 	struct bytes frame = frame_of(100, 9);
 	struct buffer out = BUFFER(4096);
 	struct channel channel;
+	const int fd = open_plain(&channel);
+
+	p.server.close_at_unfinished = missing > 0;
+	channel_send(&channel, (struct bytes){frame.data, frame.len - missing}, &out);
+	buffer_put(&out, forged, sizeof forged);
+	assert_int_equal(send(fd, out.data, out.len, 0), (ssize_t)out.len);
+	channel_end(&channel);
+	buffer_free(&out);
+	free((void *)frame.data);
+	return fd;
+}
+
+/* The answer to the frame cannot be sealed any more. */
+TICKING_TEST(test_forged_behind_a_frame)
+{
 	int fd;
 
 	p.server.echo = true;
-	fd = open_plain(&channel);
-	channel_send(&channel, frame, &out);
-	buffer_put(&out, forged, sizeof forged);
-	assert_int_equal(send(fd, out.data, out.len, 0), (ssize_t)out.len);
+	fd = forge_behind_a_frame(0);
 	UNTIL(&p, p.server.closed_n == 1);
 	assert_int_equal(p.server.frames_n, 1);
 	assert_non_null(strstr(p.server.why, "forged"));
 	close(fd);
-	channel_end(&channel);
-	buffer_free(&out);
-	free((void *)frame.data);
+}
+
+/* The same when the connection is closed within the call: there are no last words. */
+TICKING_TEST(test_forged_behind_the_last_frame)
+{
+	int fd;
+
+	p.server.echo = p.server.close_at_frame = true;
+	fd = forge_behind_a_frame(0);
+	UNTIL(&p, hung_up(fd));
+	assert_int_equal(p.server.frames_n, 1);
+	assert_int_equal(p.server.closed_n, 0);
+	close(fd);
+}
+
+TICKING_TEST(test_forged_behind_an_unfinished_frame)
+{
+	const int fd = forge_behind_a_frame(1);
+
+	UNTIL(&p, hung_up(fd));
+	assert_int_equal(p.server.closed_n, 0);
+	close(fd);
 }
 
 /* What waits for a peer that takes nothing more is bounded, whatever part of it is sent already. */

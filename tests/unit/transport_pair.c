@@ -52,6 +52,20 @@ on_frame(void *user, uint64_t conn, struct bytes frame)
 }
 
 static void
+on_unfinished(void *user, uint64_t conn, size_t bytes, bool fresh)
+{
+	static const uint8_t word[] = {1, 0, 0, 0, MSG_request};
+	struct side *s = user;
+
+	(void)bytes;
+	(void)fresh;
+	if (!s->close_at_unfinished)
+		return;
+	transport_send(s->transport, conn, (struct bytes){word, sizeof word});
+	transport_close(s->transport, conn);
+}
+
+static void
 on_closed(void *user, uint64_t conn, const char *why)
 {
 	struct side *s = user;
@@ -97,6 +111,7 @@ side_start(struct side *s, uv_loop_t *loop, uint8_t cell, uint8_t seed)
 	memset(config.cell_id, cell, sizeof config.cell_id);
 	config.callbacks = (struct transport_callbacks){.opened = on_opened,
 	                                                .frame = on_frame,
+	                                                .unfinished = on_unfinished,
 	                                                .closed = on_closed,
 	                                                .datagram = on_datagram,
 	                                                .knows = on_claimed,

@@ -19,7 +19,7 @@ struct side {
 	uint8_t key[NOISE_KEY];
 	uint64_t closed_conn;
 	char why[128];
-	bool echo, close_at_frame, stop_at_frame, stop_at_end;
+	bool echo, close_at_frame, close_at_unfinished, stop_at_frame, stop_at_end;
 	int64_t busy_ms;        /* with each frame */
 	int short_at;           /* so many frames had come when a short one did */
 	struct buffer got;      /* all frames, one after the other */
