@@ -185,7 +185,8 @@ attempt_failed(struct link *l, const struct path *path, const char *why)
 	    !was_tried(l, path->replica.id) && l->tried_n < LIMIT_REPLICAS)
 		l->tried[l->tried_n++] = path->replica.id;
 	l->elsewhere |= why == transport_other_cell;
-	if (l->refused == NULL || (l->heard && why != transport_not_lasting))
+	if (l->refused == NULL || path == &l->paths[true] ||
+	    (l->heard && why != transport_not_lasting))
 		return;
 	if (is_denied(why) || (l->elsewhere && l->tried_n >= l->members.n))
 		l->refused(l->refused_user);

@@ -292,7 +292,7 @@ on_event(struct client *c, const struct client_event *event)
 			client_standby_on_disconnected(c);
 		else
 			client_connection_on_disconnected(c);
-		if (event->denied)
+		if (event->denied && !event->standby)
 			client_session_denied(c);
 		return true;
 	case CLIENT_FRAME:

@@ -76,7 +76,8 @@ struct client_event {
 	mono_t now;
 	struct bytes frame;
 	bool standby; /* FRAME, DISCONNECTED: from the second connection (see listen) */
-	bool denied;  /* DISCONNECTED: the master knows no principal with the client's key */
+	bool denied;  /* DISCONNECTED: the replica says that no principal has the client's key; of
+	               * the standby it is ignored */
 	struct client_request *request; /* the step takes ownership of it */
 	uint64_t invalidation;
 	/* WATCH: events of the node are wanted, of the kinds in `mask` (1 << enum watch_event_kind,

@@ -486,6 +486,22 @@ TEST(test_cell_refuses)
 	end_cell(&p);
 }
 
+/* On the standby that is one replica's word. */
+TEST(test_standby_refuses)
+{
+	struct play p;
+
+	start_cell(&p);
+	p.servers[1].welcome = false;
+	link_on_refused(p.link, on_refused, &p);
+	CALL(&p, link_connect(p.link, 1));
+	CALL(&p, link_listen(p.link, 2));
+	UNTIL(&p, p.connected_n == 1 && p.disconnected_n[true] == 1);
+	assert_int_equal(p.refused_n, 0);
+	assert_int_equal(p.disconnected_n[false], 0);
+	end_cell(&p);
+}
+
 /* One address of another cell may be a mistake; when no other is left, the file is. */
 TEST(test_another_cell)
 {
