@@ -270,6 +270,16 @@ read_member(const struct member *m, struct client_replica *to)
 	return true;
 }
 
+static bool
+is_in_list(const struct client_members *list, uint8_t id)
+{
+	for (int i = 0; i < list->n; i++)
+		if (list->list[i].id == id)
+			return true;
+	return false;
+}
+
+/* Of members with one id the first one counts: a client chooses among replicas by their ids. */
 static void
 read_list(const struct msg_members *m, bool voters, struct client_members *to)
 {
@@ -278,7 +288,8 @@ read_list(const struct msg_members *m, bool voters, struct client_members *to)
 	struct member member;
 
 	while (to->n < LIMIT_REPLICAS && wire_next_member(&rest, &member))
-		if (read_member(&member, &replica) && replica.voter == voters)
+		if (read_member(&member, &replica) && replica.voter == voters &&
+		    !is_in_list(to, replica.id))
 			to->list[to->n++] = replica;
 }
 
