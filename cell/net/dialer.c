@@ -1,6 +1,7 @@
 /* Outgoing connections. A host name may have several addresses: they are tried in turn, all before
- * the one deadline of the handshake. Host names are looked up in libuv's thread pool, since that
- * may block; numeric addresses are parsed at once. */
+ * the one deadline of the handshake. One that does not answer may take all that time: the next
+ * connection to the peer begins with the address behind it. Host names are looked up in libuv's
+ * thread pool, since that may block; numeric addresses are parsed at once. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -46,7 +47,54 @@ dialer_free(struct dialer *d)
 	free(d);
 }
 
-static void dialer_next(struct stream *s);
+/* ---- several addresses ---- */
+
+/* NULL: nothing is known of the peer. */
+static struct dialed *
+find_dialed(struct transport *n, const uint8_t key[NOISE_KEY])
+{
+	for (unsigned i = 0; i < DIALED_KEPT && i < n->dialed_n; i++)
+		if (memcmp(n->dialed[i].key, key, NOISE_KEY) == 0)
+			return &n->dialed[i];
+	return NULL;
+}
+
+static void
+begin_next_with(struct stream *s, const struct addrinfo *a)
+{
+	struct transport *n = s->transport;
+	struct dialed *d = find_dialed(n, s->dialer->key);
+
+	if (s->dialer->found->ai_next == NULL)
+		return;
+	if (d == NULL)
+		d = &n->dialed[n->dialed_n++ % DIALED_KEPT];
+	memcpy(d->key, s->dialer->key, NOISE_KEY);
+	memcpy(&d->next, a->ai_addr, a->ai_addrlen);
+}
+
+static struct addrinfo *
+behind(const struct dialer *d, const struct addrinfo *a)
+{
+	return a->ai_next != NULL ? a->ai_next : d->found;
+}
+
+void
+dialer_opened(struct stream *s)
+{
+	begin_next_with(s, s->dialer->at);
+}
+
+void
+dialer_gives_up(struct stream *s)
+{
+	if (s->dialer->at != NULL)
+		begin_next_with(s, behind(s->dialer, s->dialer->at));
+}
+
+/* ---- to connect ---- */
+
+static void dial(struct stream *s, struct addrinfo *a);
 
 /* A socket that failed to connect can't be used again: the next address gets a new one in the same
  * struct. */
@@ -60,7 +108,7 @@ on_abandoned(uv_handle_t *handle)
 		return;
 	}
 	must(uv_tcp_init(s->transport->loop, &s->tcp) == 0);
-	dialer_next(s);
+	dial(s, behind(s->dialer, s->dialer->at));
 }
 
 static void
@@ -68,7 +116,7 @@ dialer_failed(struct stream *s, int rc)
 {
 	if (s->state == STREAM_CLOSING)
 		return;
-	if (s->dialer->next != NULL)
+	if (behind(s->dialer, s->dialer->at) != s->dialer->first)
 		uv_close((uv_handle_t *)&s->tcp, on_abandoned);
 	else
 		stream_end(s, uv_strerror(rc));
@@ -86,16 +134,28 @@ on_connected(uv_connect_t *request, int status)
 }
 
 static void
-dialer_next(struct stream *s)
+dial(struct stream *s, struct addrinfo *a)
 {
 	struct dialer *d = s->dialer;
-	struct addrinfo *address = d->next;
 	int rc;
 
-	d->next = address->ai_next;
-	rc = uv_tcp_connect(&d->connecting, &s->tcp, address->ai_addr, on_connected);
+	d->at = a;
+	rc = uv_tcp_connect(&d->connecting, &s->tcp, a->ai_addr, on_connected);
 	if (rc < 0)
 		dialer_failed(s, rc);
+}
+
+static void
+dial_found(struct stream *s)
+{
+	const struct dialed *dialed = find_dialed(s->transport, s->dialer->key);
+	struct dialer *d = s->dialer;
+
+	d->first = d->found;
+	for (struct addrinfo *a = d->found; dialed != NULL && a != NULL; a = a->ai_next)
+		if (memcmp(&dialed->next, a->ai_addr, a->ai_addrlen) == 0)
+			d->first = a;
+	dial(s, d->first);
 }
 
 static void
@@ -105,13 +165,13 @@ on_resolved(uv_getaddrinfo_t *request, int status, struct addrinfo *found)
 	struct dialer *d = s->dialer;
 
 	d->busy = false;
-	d->found = d->next = found;
+	d->found = found;
 	if (s->state == STREAM_CLOSING)
 		uv_close((uv_handle_t *)&s->tcp, on_abandoned);
 	else if (status < 0 || found == NULL)
 		stream_end(s, status < 0 ? uv_strerror(status) : "the name has no address");
 	else
-		dialer_next(s);
+		dial_found(s);
 }
 
 void
@@ -127,8 +187,7 @@ dialer_start(struct stream *s, const char *address)
 	if (!dialer_split(address, host, port)) {
 		stream_end(s, "not an address HOST:PORT");
 	} else if (getaddrinfo(host, port, &numeric, &d->found) == 0) {
-		d->next = d->found;
-		dialer_next(s);
+		dial_found(s);
 	} else {
 		d->found = NULL;
 		rc = uv_getaddrinfo(s->transport->loop, &d->resolving, on_resolved, host, port,

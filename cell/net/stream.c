@@ -79,7 +79,9 @@ stream_end(struct stream *s, const char *why)
 	transport_clear_deadline(s);
 	transport_unlist(s);
 	handshakes_leave(s);
-	if (s->state == STREAM_SHAKING && s->dialer == NULL && why != NULL)
+	if (s->state == STREAM_SHAKING && s->dialer != NULL)
+		dialer_gives_up(s);
+	else if (s->state == STREAM_SHAKING && why != NULL)
 		transport_refused(s, why);
 	datagram_socket_close(s);
 	s->why = why;
@@ -315,6 +317,8 @@ become_open(struct stream *s)
 	transport_clear_deadline(s);
 	s->state = STREAM_OPEN;
 	s->tell = true;
+	if (s->dialer != NULL)
+		dialer_opened(s);
 	if (is_client(s))
 		s->frame_max = CLIENT_FRAME_MAX;
 	socket_options_set(s);

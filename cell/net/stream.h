@@ -64,8 +64,17 @@ struct dialer {
 	uv_getaddrinfo_t resolving;
 	bool busy; /* `resolving` is under way */
 	uv_connect_t connecting;
-	struct addrinfo *found, *next;
+	struct addrinfo *found;      /* owned: the addresses of the name */
+	struct addrinfo *first, *at; /* where it began, and where it is; NULL: nowhere yet */
 };
+
+/* Where the next connection to a peer begins. */
+struct dialed {
+	uint8_t key[NOISE_KEY];
+	struct sockaddr_storage next;
+};
+
+enum { DIALED_KEPT = 2 * LIMIT_REPLICAS };
 
 struct stream {
 	RB_ENTRY(stream) node;
@@ -127,6 +136,9 @@ struct transport {
 	uv_timer_t timer;
 	uv_prepare_t prepare;
 	uv_idle_t idle;
+	/* Of peers with several addresses; the number of entries made in it so far. */
+	struct dialed dialed[DIALED_KEPT];
+	unsigned dialed_n;
 	int handles_n;                 /* open handles on the loop, without those of streams */
 	uint64_t turn;                 /* number of the loop's turn */
 	const struct stream *receives; /* the one whose frames are handed out now */
@@ -217,6 +229,10 @@ struct stream *origins_surplus(struct transport *n);
 bool dialer_split(const char *address, char host[NI_MAXHOST], char port[NI_MAXSERV]);
 /* Begins to look up and connect to `address`; calls stream_start or stream_end. */
 void dialer_start(struct stream *s, const char *address);
+/* The peer has proved its key: the next connection to it begins with the same address. */
+void dialer_opened(struct stream *s);
+/* The connection ends before that: the next one to the peer begins with the next address. */
+void dialer_gives_up(struct stream *s);
 /* Frees a dialer; NULL is ignored. */
 void dialer_free(struct dialer *d);
 
