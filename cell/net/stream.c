@@ -84,6 +84,7 @@ stream_end(struct stream *s, const char *why)
 	else if (s->state == STREAM_SHAKING && why != NULL)
 		transport_refused(s, why);
 	datagram_socket_close(s);
+	readers_leave(s);
 	s->why = why;
 	s->state = STREAM_CLOSING;
 	if (s->dialer != NULL && s->dialer->busy)
@@ -121,6 +122,7 @@ stream_linger(struct stream *s)
 	uv_read_stop((uv_stream_t *)&s->tcp);
 	transport_clear_deadline(s);
 	datagram_socket_close(s);
+	readers_leave(s);
 	if (s->transport->receives != s)
 		buffer_free(&s->in);
 	s->state = STREAM_LINGERING;
@@ -137,6 +139,7 @@ on_written(uv_write_t *request, int status)
 	struct stream *s = request->handle->data;
 
 	free(request);
+	readers_count(s);
 	if (status < 0)
 		stream_end(s, uv_strerror(status));
 	else if (can_send(s))
@@ -243,6 +246,7 @@ send_chunk(struct stream *s)
 		buffer_free(sealed);
 	else
 		buffer_reset(sealed);
+	readers_count(s);
 }
 
 static bool
@@ -265,19 +269,11 @@ stream_flush(struct stream *s)
 		stream_end(s, s->why);
 }
 
-/* The connection that has to end before `len` bytes more are sent to `s`; NULL: none. A client that
- * has little unsent is let alone without looking at the others of its key. */
+/* The connection that has to end before `len` bytes more are sent to `s`; NULL: none. */
 static struct stream *
 unread_too_long(struct stream *s, size_t len)
 {
-	const size_t own = stream_unsent(s) + len;
-	struct stream *most;
-
-	if (own > TRANSPORT_QUEUE_MAX)
-		return s;
-	if (!is_client(s) || own <= LIMIT_PRINCIPAL_UNSENT / LIMIT_PRINCIPAL_CONNECTIONS)
-		return NULL;
-	return transport_unsent_beside(s, &most) + len > LIMIT_PRINCIPAL_UNSENT ? most : NULL;
+	return stream_unsent(s) + len > TRANSPORT_QUEUE_MAX ? s : readers_surplus(s, len);
 }
 
 void
@@ -305,6 +301,7 @@ transport_send(struct transport *n, uint64_t conn, struct bytes frames)
 		frames.len -= frame.len;
 	}
 	must(!s->first.failed && !s->out.failed);
+	readers_count(s);
 }
 
 /* ---- in ---- */
@@ -319,8 +316,10 @@ become_open(struct stream *s)
 	s->tell = true;
 	if (s->dialer != NULL)
 		dialer_opened(s);
-	if (is_client(s))
+	if (is_client(s)) {
 		s->frame_max = CLIENT_FRAME_MAX;
+		readers_join(s);
+	}
 	socket_options_set(s);
 	datagram_socket_open(s);
 	if (callbacks->opened(callbacks->user, s->id, s->channel.role, channel_peer(&s->channel)))

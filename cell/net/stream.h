@@ -5,6 +5,7 @@
  *   socket_options.c  what the kernel does for it
  *   handshakes.c those of accepted ones, each key's within a budget; the addresses of connections
  *                that have proved no key
+ *   readers.c    the clients of a key, and what all of them have not read
  *   dialer.c     outgoing connections: from an address to a connected socket
  *   datagram_socket.c   KeepAlives beside it, over UDP
  *
@@ -68,6 +69,14 @@ struct dialer {
 	struct addrinfo *first, *at; /* where it began, and where it is; NULL: nowhere yet */
 };
 
+/* The clients of one key. */
+struct reader {
+	RB_ENTRY(reader) link;
+	uint8_t key[NOISE_KEY];
+	LIST_HEAD(, stream) connections; /* that were accepted and are OPEN; at least one */
+	size_t unsent;                   /* bytes on all of them, as counted last */
+};
+
 /* Where the next connection to a peer begins. */
 struct dialed {
 	uint8_t key[NOISE_KEY];
@@ -103,6 +112,11 @@ struct stream {
 	bool listed; /* in transport.unsent: frames were added in this turn */
 	bool late;   /* in transport.late: there are more earlier frames than one turn writes */
 
+	/* Of a client's connection that was accepted and is OPEN. */
+	struct reader *reader; /* else NULL */
+	LIST_ENTRY(stream) beside;
+	size_t counted; /* bytes unsent, as counted last */
+
 	/* Of a client's connection that is OPEN. */
 	RB_ENTRY(stream) by_datagram;
 	struct datagrams datagrams;            /* id 0: none */
@@ -113,6 +127,7 @@ struct stream {
 RB_HEAD(stream_tree, stream);
 RB_HEAD(datagram_tree, stream);
 RB_HEAD(origins, origin);
+RB_HEAD(readers, reader);
 TAILQ_HEAD(stream_list, stream);
 
 enum { READ_SIZE = 64 * 1024 };
@@ -136,6 +151,7 @@ struct transport {
 	uv_timer_t timer;
 	uv_prepare_t prepare;
 	uv_idle_t idle;
+	struct readers readers;
 	/* Of peers with several addresses; the number of entries made in it so far. */
 	struct dialed dialed[DIALED_KEPT];
 	unsigned dialed_n;
@@ -156,9 +172,6 @@ struct transport {
 
 /* The stream of this number; NULL: none. */
 struct stream *transport_find(struct transport *n, uint64_t id);
-/* Bytes unsent on all open connections that were accepted from the peer of this one, which is one
- * of them; *most: the one with most of them. */
-size_t transport_unsent_beside(const struct stream *s, struct stream **most);
 /* Sets the stream's deadline to one patience (transport_config) from now. */
 void transport_set_deadline(struct stream *s);
 /* Removes its deadline. */
@@ -222,6 +235,18 @@ void origins_leave(struct stream *s);
 /* One of the connections without a proved key, drawn by lot among those of the address that has
  * most; NULL: there is none. */
 struct stream *origins_surplus(struct transport *n);
+
+/* ---- readers.c ---- */
+
+/* The connection of a client is OPEN. */
+void readers_join(struct stream *s);
+/* It is OPEN no longer. */
+void readers_leave(struct stream *s);
+/* The number of bytes unsent on it may have changed; those of others than clients do not count. */
+void readers_count(struct stream *s);
+/* The one with most unsent among the connections of the same key, when these may not have `len`
+ * bytes more, all together; NULL: they may, or it is no client's. */
+struct stream *readers_surplus(struct stream *s, size_t len);
 
 /* ---- dialer.c ---- */
 

@@ -27,25 +27,6 @@ transport_find(struct transport *n, uint64_t id)
 	return stream_tree_find(&n->streams, id);
 }
 
-size_t
-transport_unsent_beside(const struct stream *s, struct stream **most)
-{
-	const uint8_t *key = channel_peer(&s->channel);
-	struct stream *other;
-	size_t sum = 0;
-
-	*most = NULL;
-	RB_FOREACH(other, stream_tree, &s->transport->streams) {
-		if (other->state != STREAM_OPEN || other->dialer != NULL ||
-		    memcmp(channel_peer(&other->channel), key, NOISE_KEY) != 0)
-			continue;
-		sum += stream_unsent(other);
-		if (*most == NULL || stream_unsent(other) > stream_unsent(*most))
-			*most = other;
-	}
-	return sum;
-}
-
 /* ---- the end ---- */
 
 static void
@@ -387,6 +368,7 @@ transport_new(struct transport **transport, uv_loop_t *loop, const struct transp
 	RB_INIT(&n->streams);
 	RB_INIT(&n->by_datagram);
 	RB_INIT(&n->origins);
+	RB_INIT(&n->readers);
 	TAILQ_INIT(&n->timed);
 	TAILQ_INIT(&n->unsent);
 	TAILQ_INIT(&n->late);
