@@ -1,7 +1,9 @@
 /* Outgoing connections. A host name may have several addresses: they are tried in turn, all before
  * the one deadline of the handshake. One that does not answer may take all that time: the next
  * connection to the peer begins with the address behind it. Host names are looked up in libuv's
- * thread pool, since that may block; numeric addresses are parsed at once. */
+ * thread pool, since that may block; numeric addresses are parsed at once. When a look-up does not
+ * answer, the next connection to the peer is made to the address that its name had, as long as that
+ * is good. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -60,36 +62,42 @@ find_dialed(struct transport *n, const uint8_t key[NOISE_KEY])
 }
 
 static void
-begin_next_with(struct stream *s, const struct addrinfo *a)
+begin_next_with(struct stream *s, const struct addrinfo *a, bool unanswered)
 {
 	struct transport *n = s->transport;
 	struct dialed *d = find_dialed(n, s->dialer->key);
 
-	if (s->dialer->found->ai_next == NULL)
-		return;
 	if (d == NULL)
 		d = &n->dialed[n->dialed_n++ % DIALED_KEPT];
 	memcpy(d->key, s->dialer->key, NOISE_KEY);
+	strcpy(d->address, s->dialer->address);
 	memcpy(&d->next, a->ai_addr, a->ai_addrlen);
+	d->unanswered = unanswered;
 }
 
 static struct addrinfo *
-behind(const struct dialer *d, const struct addrinfo *a)
+behind(const struct dialer *d, struct addrinfo *a)
 {
-	return a->ai_next != NULL ? a->ai_next : d->found;
+	if (a->ai_next != NULL)
+		return a->ai_next;
+	return d->found != NULL ? d->found : a;
 }
 
 void
 dialer_opened(struct stream *s)
 {
-	begin_next_with(s, s->dialer->at);
+	begin_next_with(s, s->dialer->at, s->dialer->found == NULL);
 }
 
 void
 dialer_gives_up(struct stream *s)
 {
+	struct dialed *dialed = find_dialed(s->transport, s->dialer->key);
+
 	if (s->dialer->at != NULL)
-		begin_next_with(s, behind(s->dialer, s->dialer->at));
+		begin_next_with(s, behind(s->dialer, s->dialer->at), false);
+	else if (dialed != NULL)
+		dialed->unanswered = true;
 }
 
 /* ---- to connect ---- */
@@ -177,6 +185,7 @@ on_resolved(uv_getaddrinfo_t *request, int status, struct addrinfo *found)
 void
 dialer_start(struct stream *s, const char *address)
 {
+	const struct dialed *dialed = find_dialed(s->transport, s->dialer->key);
 	struct dialer *d = s->dialer;
 	struct addrinfo numeric = wanted;
 	char host[NI_MAXHOST], port[NI_MAXSERV];
@@ -184,10 +193,19 @@ dialer_start(struct stream *s, const char *address)
 
 	numeric.ai_flags |= AI_NUMERICHOST;
 	d->resolving.data = s;
+	snprintf(d->address, sizeof d->address, "%s", address);
 	if (!dialer_split(address, host, port)) {
 		stream_end(s, "not an address HOST:PORT");
 	} else if (getaddrinfo(host, port, &numeric, &d->found) == 0) {
 		dial_found(s);
+	} else if (dialed != NULL && dialed->unanswered &&
+	           strcmp(dialed->address, d->address) == 0) {
+		d->found = NULL;
+		d->known_address = dialed->next;
+		d->known.ai_addr = (struct sockaddr *)&d->known_address;
+		d->known.ai_addrlen = sizeof d->known_address;
+		d->first = &d->known;
+		dial(s, d->first);
 	} else {
 		d->found = NULL;
 		rc = uv_getaddrinfo(s->transport->loop, &d->resolving, on_resolved, host, port,

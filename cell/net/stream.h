@@ -62,10 +62,13 @@ enum stream_state { STREAM_SHAKING, STREAM_OPEN, STREAM_LINGERING, STREAM_CLOSIN
 struct dialer {
 	enum channel_role role;
 	uint8_t key[NOISE_KEY];
+	char address[LIMIT_ADDRESS + 1];
 	uv_getaddrinfo_t resolving;
 	bool busy; /* `resolving` is under way */
 	uv_connect_t connecting;
-	struct addrinfo *found;      /* owned: the addresses of the name */
+	struct addrinfo *found; /* owned: the addresses of the name; NULL: none, or not looked up */
+	struct addrinfo known;  /* the address in their place */
+	struct sockaddr_storage known_address;
 	struct addrinfo *first, *at; /* where it began, and where it is; NULL: nowhere yet */
 };
 
@@ -80,7 +83,9 @@ struct reader {
 /* Where the next connection to a peer begins. */
 struct dialed {
 	uint8_t key[NOISE_KEY];
+	char address[LIMIT_ADDRESS + 1]; /* as it was given then */
 	struct sockaddr_storage next;
+	bool unanswered; /* it is used without a look-up: the last one gave no address */
 };
 
 enum { DIALED_KEPT = 2 * LIMIT_REPLICAS };
@@ -152,7 +157,7 @@ struct transport {
 	uv_prepare_t prepare;
 	uv_idle_t idle;
 	struct readers readers;
-	/* Of peers with several addresses; the number of entries made in it so far. */
+	/* Of the peers dialed last; the number of entries made in it so far. */
 	struct dialed dialed[DIALED_KEPT];
 	unsigned dialed_n;
 	int handles_n;                 /* open handles on the loop, without those of streams */

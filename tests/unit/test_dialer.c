@@ -1,9 +1,10 @@
 /* A peer whose name has two addresses: one takes no connection and refuses none, as behind a packet
- * filter or a cable that is out. */
+ * filter or a cable that is out; and one whose name is looked up in vain. */
 #include <dlfcn.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -19,7 +20,9 @@ static struct {
 	int listening, queued[QUEUED];
 	char dead[8], live[8]; /* ports */
 	bool turning;          /* each look-up has the other one first, as from a server of DNS */
-	int lookups_n;
+	bool lost;             /* the server of DNS is */
+	atomic_int lookups_n;
+	uv_sem_t answer; /* posted: a look-up of "slow.example" ends */
 } name;
 
 typedef int lookup(const char *host, const char *port, const struct addrinfo *wanted,
@@ -36,10 +39,16 @@ getaddrinfo(const char *restrict host, const char *restrict port,
 
 	if (real == NULL)
 		*(void **)&real = dlsym(RTLD_NEXT, "getaddrinfo");
-	if (strcmp(host, "two.example") != 0 || (wanted->ai_flags & AI_NUMERICHOST))
+	if (strstr(host, ".example") == NULL || (wanted->ai_flags & AI_NUMERICHOST))
 		return real(host, port, wanted, found);
 	turned = name.turning && name.lookups_n % 2 != 0;
 	name.lookups_n++;
+	if (strcmp(host, "slow.example") == 0)
+		uv_sem_wait(&name.answer);
+	if (name.lost)
+		return EAI_AGAIN;
+	if (strcmp(host, "two.example") != 0)
+		return real("127.0.0.1", name.live, wanted, found);
 	if ((rc = real("127.0.0.1", turned ? name.live : name.dead, wanted, found)) == 0)
 		rc = real("127.0.0.1", turned ? name.dead : name.live, wanted, &(*found)->ai_next);
 	return rc;
@@ -122,6 +131,61 @@ TWO_TEST(test_given_up)
 	connect_as(CHANNEL_CLIENT);
 	UNTIL(&p, p.client.opened_n == 1 || p.client.closed_n == 1);
 	assert_int_equal(p.client.opened_n, 1);
+}
+
+/* ---- look-ups ---- */
+
+static void
+expect_opened(int n)
+{
+	connect_as(CHANNEL_CLIENT);
+	UNTIL(&p, p.client.opened_n == n || p.client.closed_n > 0);
+	assert_int_equal(p.client.opened_n, n);
+}
+
+/* The address of before is used, as long as it is good. */
+TWO_TEST(test_no_answer_of_dns)
+{
+	uint64_t slow;
+
+	strcpy(p.address, "slow.example:1");
+	assert_int_equal(uv_sem_init(&name.answer, 1), 0);
+	expect_opened(1);
+	slow = connect_as(CHANNEL_CLIENT);
+	UNTIL(&p, name.lookups_n == 2);
+	transport_close(p.client.transport, slow);
+	expect_opened(2);
+	expect_opened(3);
+	assert_int_equal(name.lookups_n, 2);
+	uv_sem_post(&name.answer);
+	UNTIL(&p, transport_find(p.client.transport, slow) == NULL);
+	uv_sem_destroy(&name.answer);
+}
+
+TWO_TEST(test_dns_fails)
+{
+	strcpy(p.address, "one.example:1");
+	expect_opened(1);
+	name.lost = true;
+	connect_as(CHANNEL_CLIENT);
+	UNTIL(&p, p.client.closed_n == 1);
+	p.client.closed_n = 0;
+	expect_opened(2);
+	expect_opened(3);
+	assert_int_equal(name.lookups_n, 2);
+
+	/* It is good no longer: the name is looked up. */
+	transport_stop(p.server.transport, on_stopped, &p.server);
+	UNTIL(&p, p.server.stopped);
+	UNTIL(&p, p.client.closed_n == 3);
+	connect_as(CHANNEL_CLIENT);
+	UNTIL(&p, p.client.closed_n == 4);
+	assert_string_equal(p.client.why, "connection refused");
+	connect_as(CHANNEL_CLIENT);
+	UNTIL(&p, p.client.closed_n == 5);
+	assert_int_equal(name.lookups_n, 3);
+	p.server.stopped = false;
+	side_start(&p.server, &p.loop, 7, 1);
 }
 
 int
