@@ -107,9 +107,9 @@ join(char to[PATH_MAX], const char *path, const char *name)
 
 /* ---- attributes ---- */
 
-/* Empty: there is none. */
-static void
-attribute(int root, const char *path, const char *name, char value[ATTRIBUTE])
+/* Empty: there is none. False: it could not be learned, which is noted. */
+static bool
+attribute(struct tree_copy *t, int root, const char *path, const char *name, char value[ATTRIBUTE])
 {
 	char at[PATH_MAX + 32];
 	ssize_t n;
@@ -117,10 +117,14 @@ attribute(int root, const char *path, const char *name, char value[ATTRIBUTE])
 	snprintf(at, sizeof at, "/proc/self/fd/%d/%s", root, path);
 	n = getxattr(at, name, value, ATTRIBUTE - 1);
 	value[n < 0 ? 0 : n] = '\0';
+	if (n >= 0 || errno == ENODATA)
+		return true;
+	failed(t, root == t->from ? t->from_name : t->to_name, path, errno);
+	return false;
 }
 
 /* Gives a target node the ACL names of the source's, those that its cell has. False: one of them
- * was refused, which is noted. */
+ * was refused or could not be learned, which is noted. */
 static bool
 copy_acls(struct tree_copy *t, const char *path, const char *made)
 {
@@ -130,13 +134,17 @@ copy_acls(struct tree_copy *t, const char *path, const char *made)
 	int error = 0;
 
 	for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-		attribute(t->from, path, names[i], wanted);
-		attribute(t->to, made, names[i], has);
+		if (!attribute(t, t->from, path, names[i], wanted) ||
+		    !attribute(t, t->to, made, names[i], has))
+			return false;
 		if (wanted[0] == '\0' || strcmp(wanted, has) == 0)
 			continue;
 		snprintf(at, sizeof at, "%s/%s", t->acl, wanted);
-		if (access(at, F_OK) < 0)
+		if (access(at, F_OK) < 0) {
+			if (errno != ENOENT)
+				error = errno;
 			continue;
+		}
 		snprintf(at, sizeof at, "/proc/self/fd/%d/%s", t->to, made);
 		if (setxattr(at, names[i], wanted, strlen(wanted), 0) < 0)
 			error = errno;
@@ -291,8 +299,9 @@ copy_node(struct tree_copy *t, const char *path, int worker)
 		return t->broken == 0;
 	}
 	if (from == FILE_NODE) {
-		attribute(t->from, path, "user.ls.checksum", theirs);
-		attribute(t->to, path, "user.ls.checksum", ours);
+		if (!attribute(t, t->from, path, "user.ls.checksum", theirs) ||
+		    (to != NONE && !attribute(t, t->to, path, "user.ls.checksum", ours)))
+			return false;
 		if (to == NONE || from_size != to_size || theirs[0] == '\0' ||
 		    strcmp(ours, theirs) != 0) {
 			copy_contents(t, path, to == FILE_NODE, worker);

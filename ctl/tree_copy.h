@@ -4,8 +4,8 @@
  *
  * An existing file gets its new contents in one commit; a new one is made beside the tree and moved
  * to its place: so nobody ever sees a part of it. The ACLs come before the contents: where one is
- * refused the contents stay as they are, and a new node is not made. Paths are relative to the
- * roots; "." is the root. */
+ * refused or cannot be learned the contents stay as they are, and a new node is not made. Paths are
+ * relative to the roots; "." is the root. */
 #ifndef LSFS_CTL_TREE_COPY_H
 #define LSFS_CTL_TREE_COPY_H
 

@@ -156,6 +156,27 @@ case_an_acl_that_is_refused() {
 	is "$(cat "$n/kept/old")" before
 }
 
+# Nor when it cannot be learned who may read them. The first question is for the checksum.
+case_an_acl_that_cannot_be_read() {
+	local pid root tracer
+	pid=$(worker)
+	root=$(cd "/proc/$pid/fd" && find . -lname "$from" -printf '%P\n' | sort -n | head -1)
+	strace -q -f -o "$work/traced" -P "/proc/self/fd/$root/secret" -e trace=getxattr \
+		-e inject=getxattr:error=EIO:when=2+ -p "$pid" &
+	tracer=$!
+	wait_until "it is traced" grep -q '^TracerPid:.[1-9]' "/proc/$pid/status"
+	echo secret > "$m/secret"
+	setfattr -n user.ls.acl.read -v both "$m/secret"
+	mv "$m/secret" "$from/secret"
+	wait_until "it is asked" grep -q acl.read "$work/traced"
+	wait_until "it is tried again" grep -q "Input/output error; tries again" "$work/first"
+	[ ! -e "$to/secret" ]
+	kill $tracer
+	wait $tracer || :
+	level
+	is "$(attribute acl.read "$to/secret")" both
+}
+
 # They are not mirrored, and those of the destination are left alone.
 case_locks_and_ephemeral_files() {
 	python3 - "$from/alive" "$to/theirs" "$work/go" <<- 'EOP' &
