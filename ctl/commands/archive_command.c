@@ -35,27 +35,31 @@ struct export
 	int error;                       /* for which the attempt ends; 0: none */
 };
 
-static void
+/* 0 or an error. Empty: there is none. */
+static int
 attribute(const char *path, const char *name, char value[LIMIT_NAME + 1])
 {
 	const ssize_t n = getxattr(path, name, value, LIMIT_NAME);
 
 	value[n < 0 ? 0 : n] = '\0';
+	return n < 0 && errno != ENODATA ? errno : 0;
 }
 
-/* The attributes of the node that differ from what a new one in its directory has. */
-static void
+/* The attributes of the node that differ from what a new one in its directory has. 0 or an error.
+ */
+static int
 take_values(const struct export *x, const char *path, const char *directory, struct tar_entry *e)
 {
 	char usual[LIMIT_NAME + 1];
+	int error = 0;
 
-	for (size_t i = 0; i < TAR_ATTRIBUTES; i++) {
+	for (size_t i = 0; i < TAR_ATTRIBUTES && error == 0; i++) {
 		const char *name = tar_attributes[i];
 
-		attribute(path, name, e->values[i]);
+		error = attribute(path, name, e->values[i]);
 		usual[0] = '\0';
-		if (strncmp(name, "user.ls.acl.", 12) == 0)
-			attribute(directory, name, usual);
+		if (error == 0 && strncmp(name, "user.ls.acl.", 12) == 0)
+			error = attribute(directory, name, usual);
 		else if (strcmp(name, "user.ls.lock_delay") == 0)
 			snprintf(usual, sizeof usual, "%s", x->lock_delay);
 		else if (strcmp(name, "user.ls.lock_slots") == 0)
@@ -63,6 +67,7 @@ take_values(const struct export *x, const char *path, const char *directory, str
 		if (strcmp(e->values[i], usual) == 0)
 			e->values[i][0] = '\0';
 	}
+	return error;
 }
 
 /* Without the right to read it, the node is left out; all else ends the attempt. */
@@ -102,11 +107,13 @@ put_directory(struct export *x, const char *directory)
 		}
 		if (st.st_mode & S_ISVTX)
 			continue;
+		x->error = take_values(x, path, directory, &e);
+		if (x->error != 0)
+			break;
 		snprintf(e.name, sizeof e.name, "%s", path + strlen(x->root) + 1);
 		e.directory = S_ISDIR(st.st_mode);
 		e.mode = st.st_mode;
 		e.mtime = st.st_mtime;
-		take_values(x, path, directory, &e);
 		if (e.directory) {
 			tar_write(x->to, &e, (struct bytes){NULL, 0});
 			put_directory(x, path);
@@ -134,20 +141,25 @@ static int
 read_all(struct export *x)
 {
 	char before[LIMIT_NAME + 1], after[LIMIT_NAME + 1];
+	int error = attribute(x->root, "user.ls.usage.index", before);
 
-	attribute(x->root, "user.ls.usage.index", before);
-	if (before[0] == '\0')
-		return ENODATA;
+	if (error == 0 && before[0] == '\0')
+		error = ENODATA;
+	if (error == 0)
+		error = attribute(x->root, "user.ls.lock_delay", x->lock_delay);
+	if (error != 0)
+		return error;
 	rewind(x->to);
 	buffer_reset(&x->refused);
-	attribute(x->root, "user.ls.lock_delay", x->lock_delay);
 	x->error = 0;
 	put_directory(x, x->root);
 	tar_write_end(x->to);
 	errno = 0; /* of an attribute that is not there */
 	if (fflush(x->to) != 0 || ferror(x->to) || ftruncate(fileno(x->to), ftello(x->to)) < 0)
 		return errno != 0 ? errno : EIO;
-	attribute(x->root, "user.ls.usage.index", after);
+	error = attribute(x->root, "user.ls.usage.index", after);
+	if (error != 0)
+		return error;
 	if (strcmp(before, after) != 0)
 		return EAGAIN;
 	return x->error;

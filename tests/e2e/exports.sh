@@ -49,6 +49,19 @@ case_a_round_trip() {
 	is "$(stat -c %s "$other/copy/nothing") $(attribute instance "$b/copy/nothing")" "0 $long"
 }
 
+# An archive without them would give the node those of its new directory.
+case_attributes_that_cannot_be_read() {
+	local n
+	mkdir "$b/unread"
+	echo admin > "$m/acl/team"
+	echo x > "$b/unread/x"
+	setfattr -n user.ls.acl.read -v team "$b/unread/x"
+	for n in 1 2 3 4; do
+		one_line 1 "Input/output error" strace -q -o "$work/traced" -e trace=getxattr \
+			-e inject=getxattr:error=EIO:when=$n "$LSCTL" export "$b/unread"
+	done
+}
+
 # Where a part of the cell is mounted elsewhere, the paths of the transaction are those of the cell.
 case_into_a_part_of_the_cell() {
 	mkdir -p "$b/part/conf" "$m/conf" "$work/bound" "$work/new"
