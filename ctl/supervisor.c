@@ -25,6 +25,7 @@ enum {
 	/* From the end of the lease to the freezing: the mount knows then that the session is in
 	 * jeopardy, and lets the calls go on that are interrupted by the freezing. */
 	FREEZE_AFTER_MS = 50,
+	LATE_MS = 500,     /* of the timer: this process did not run */
 	SILENCE_MS = 1000, /* of a wait for the lock, before its reason is printed */
 	END_EVERY_MS = 10,
 	UNDECIDED = -1,
@@ -46,6 +47,7 @@ struct supervisor {
 	bool lasting;   /* the lock stays with the session until an operator ends it */
 	mono_t tell_at; /* when the reason of a wait is printed; MONO_NEVER: not, or done */
 	mono_t lease_end;
+	mono_t armed; /* for when the timer is set */
 	bool warned;
 	struct health_check check;
 	mono_t given_up_at; /* the command gets no more time then; MONO_NEVER: it is of use */
@@ -110,20 +112,27 @@ freeze_time(const struct supervisor *s)
 	return mono_add(s->lease_end, span_ms(FREEZE_AFTER_MS));
 }
 
+/* The first of these. */
+static mono_t
+verdict_time(const struct supervisor *s)
+{
+	return mono_min(mono_min(kill_time(s), warning_time(s)), freeze_time(s));
+}
+
 /* Sets the timer, on CLOCK_BOOTTIME: it also counts while the machine is suspended, so the timer
  * expires at once on resume. */
 static void
-arm(const struct supervisor *s)
+arm(struct supervisor *s)
 {
-	mono_t next = mono_min(mono_min(kill_time(s), warning_time(s)), freeze_time(s));
+	mono_t next = mono_min(verdict_time(s), s->tell_at);
 	struct itimerspec at = {0};
 
-	next = mono_min(next, s->tell_at);
 	if (s->state == RUNS)
 		next = mono_min(next, mono_min(s->check.due, s->given_up_at));
 	if (!mono_is_never(next))
 		at.it_value = (struct timespec){.tv_sec = next.ns / 1000000000,
 		                                .tv_nsec = next.ns % 1000000000};
+	s->armed = next;
 	timerfd_settime(s->timer, TFD_TIMER_ABSTIME, &at, NULL);
 }
 
@@ -363,6 +372,25 @@ on_report(struct supervisor *s)
 	}
 }
 
+/* This process was stopped, or the machine suspended: what it knows is old. It waits for a new
+ * report for a while; a command that would be killed stands still meanwhile. */
+static void
+catch_up(struct supervisor *s, mono_t now)
+{
+	const bool kills = mono_reached(now, kill_time(s));
+	const mono_t patience =
+	    mono_min(mono_add(now, span_s(RESERVE_S)), kills ? MONO_NEVER : kill_time(s));
+	struct pollfd wait = {.fd = s->reports, .events = POLLIN};
+
+	if (kills && s->state == RUNS && !s->group.frozen)
+		command_group_freeze(&s->group, s->holder);
+	for (; s->result == UNDECIDED && s->reports >= 0 && mono_reached(now, s->lease_end) &&
+	       !mono_reached(now, patience);
+	     now = clock_now())
+		if (poll(&wait, 1, (int)span_to_ms(mono_since(patience, now)) + 1) > 0)
+			on_report(s);
+}
+
 /* ---- signals ---- */
 
 static const int forwarded[] = {
@@ -475,13 +503,18 @@ wait_and_serve(struct supervisor *s)
 	    {.fd = s->state == STARTING ? -1 : s->signals, .events = POLLIN},
 	    {.fd = s->timer, .events = POLLIN},
 	};
+	mono_t now;
 
 	if (poll(wait, 3, -1) < 0)
 		return;
+	now = clock_now();
 	if (wait[0].revents)
 		on_report(s);
 	if (wait[1].revents && s->result == UNDECIDED)
 		on_signal(s);
+	if (s->result == UNDECIDED && mono_reached(now, mono_add(s->armed, span_ms(LATE_MS))) &&
+	    mono_reached(now, verdict_time(s)))
+		catch_up(s, now);
 }
 
 /* True if the lock is to be tried for again, to start the command anew: not a command that was told

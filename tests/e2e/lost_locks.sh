@@ -353,6 +353,25 @@ case_jeopardy_that_ends() {
 	exits 9 wait $!
 }
 
+# Job control stops lsctl, or its holder, too. When it goes on it has old reports only.
+case_stopped_for_longer_than_the_lease() {
+	local lsctl holder
+	ticking job --lock-delay 0
+	lsctl=$(pgrep -o -f "^$LSCTL lock .*$m/job ")
+	holder=$(pgrep -P "$lsctl" -f "^$LSCTL lock")
+	kill -STOP "$lsctl"
+	pause_s 3
+	kill -CONT "$lsctl"
+	pause_s 1
+	kill -STOP "$lsctl" "$holder"
+	pause_s 3
+	kill -CONT "$holder" "$lsctl"
+	wait_until "it ticks" ticks job "$(count_ticks job)"
+	touch "$work/job.end"
+	wait_until "lsctl has ended" ended job
+	is "$(cat "$work/job.code")" 9
+}
+
 # With the daemon frozen nothing on the mount answers, and the master lets the session expire.
 case_frozen_mount() {
 	local daemon patience=40
