@@ -337,6 +337,17 @@ guard_leave(struct command_group *g)
 
 /* ---- freezing without a cgroup ---- */
 
+/* False for a process that has left the cgroup, as a session of pam_systemd(8) or a scope does. */
+static bool
+is_inside(const struct command_group *g, pid_t pid)
+{
+	const char *name = strrchr(g->cgroup, '/'), *at;
+	char path[PATH_MAX];
+
+	at = cgroup_of(pid, path) ? strstr(path, name) : NULL;
+	return at != NULL && (at[strlen(name)] == '/' || at[strlen(name)] == '\0');
+}
+
 static bool
 is_stopped_by_us(const struct command_group *g, pid_t pid)
 {
@@ -346,17 +357,18 @@ is_stopped_by_us(const struct command_group *g, pid_t pid)
 	return false;
 }
 
-/* Sends SIGSTOP to the processes that did not have it yet. Returns whether there are any that still
- * run. A process that another one has stopped is left alone. */
+/* Sends SIGSTOP to the processes that did not have it yet; `whole`: the cgroup is frozen. Returns
+ * whether there are any that still run. A process that another one has stopped is left alone. */
 static bool
-stop_round(struct command_group *g, pid_t spared)
+stop_round(struct command_group *g, pid_t spared, bool whole)
 {
 	bool runs = false;
 	size_t n;
 	struct descendant *list = descendants_list(spared, &n);
 
 	for (size_t i = 0; i < n; i++) {
-		if (list[i].stopped || list[i].pid == g->guard)
+		if (list[i].stopped || list[i].pid == g->guard ||
+		    (whole && is_inside(g, list[i].pid)))
 			continue;
 		runs = true;
 		if (is_stopped_by_us(g, list[i].pid))
@@ -375,10 +387,12 @@ stop_round(struct command_group *g, pid_t spared)
 void
 command_group_freeze(struct command_group *g, pid_t spared)
 {
+	bool whole;
+
 	guard_start(g);
-	if (!g->cgroup[0] || !cgroup_write(g->cgroup, "cgroup.freeze", "1"))
-		for (int round = 0; round < STOP_ROUNDS && stop_round(g, spared); round++)
-			poll(NULL, 0, STOP_EVERY_MS);
+	whole = g->cgroup[0] && cgroup_write(g->cgroup, "cgroup.freeze", "1");
+	for (int round = 0; round < STOP_ROUNDS && stop_round(g, spared, whole); round++)
+		poll(NULL, 0, STOP_EVERY_MS);
 	g->frozen = true;
 }
 

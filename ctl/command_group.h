@@ -1,7 +1,7 @@
 /* The processes of a command that runs under a lock: the command and all its descendants. They are
  * in a cgroup of their own (cgroups(7), version 2) where the user may make one: it is frozen and
- * killed as a whole. Elsewhere they are the descendants of the calling process, which must be a
- * subreaper, and are stopped and killed one by one. */
+ * killed as a whole. Elsewhere, and those that have left it, they are the descendants of the
+ * calling process, which must be a subreaper, and are stopped and killed one by one. */
 #ifndef LSFS_CTL_COMMAND_GROUP_H
 #define LSFS_CTL_COMMAND_GROUP_H
 

@@ -230,11 +230,13 @@ does_not_tick() {
 }
 
 # A frozen command loses nothing, and its status is its own; another one does not care.
+# freeze_and_thaw NAME [FUNCTION]: which is called with the name before that.
 freeze_and_thaw() {
 	local i pids=() name=$1 lsctl patience=40
 	for i in 1 2 3; do pids+=("$(replica $i)"); done
 	ticking "$name"
 	ticking "$name.ignore" --jeopardy=ignore
+	[ $# -eq 1 ] || "$2" "$name"
 	kill -STOP "${pids[@]}"
 	wait_until "the command is frozen" is_frozen "$name"
 	lsctl=$(lsctl_of "$name")
@@ -261,7 +263,18 @@ cgroup_of() {
 	for at in $(cgroups); do find "$at" -name "lsctl.$1"; done
 }
 
-case_frozen_in_jeopardy() { freeze_and_thaw cgroup; }
+# Its descendant leaves the cgroup, as su(1) does where a login has one of its own.
+stray() {
+	local at
+	for at in $(cgroup_of "$(lsctl_of "$1")"); do
+		pgrep -f "$work/$1[.]ticks" > "$at/../cgroup.procs"
+	done
+}
+
+case_frozen_in_jeopardy() {
+	freeze_and_thaw cgroup
+	freeze_and_thaw strayed stray
+}
 
 # Nobody could thaw it, so the lock's next holder would wait for ever. A process in a call on the
 # mount dies, too, while the cell is away.
