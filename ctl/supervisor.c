@@ -52,6 +52,7 @@ struct supervisor {
 	struct health_check check;
 	mono_t given_up_at; /* the command gets no more time then; MONO_NEVER: it is of use */
 	bool told_to_end;   /* by a signal */
+	mono_t hangup_ends; /* until then an end of the command is that of a hangup */
 	int command_code;
 	int result; /* the exit code, or UNDECIDED */
 };
@@ -176,6 +177,8 @@ command_ended(struct supervisor *s, int code)
 	if (!mono_is_never(s->given_up_at)) {
 		s->command_code = EXIT_CHECK;
 		end_all(s);
+	} else if (mono_before(clock_now(), s->hangup_ends)) {
+		s->told_to_end = true;
 	}
 	give_order(s, s->command_code == 0 ? HOLDER_RELEASE_DONE : HOLDER_RELEASE);
 }
@@ -200,6 +203,7 @@ lose(struct supervisor *s, const char *why)
 {
 	const bool ran = s->state == RUNS;
 
+	s->hangup_ends = clock_now(); /* the command does not end by itself */
 	kill(s->holder, SIGKILL);
 	end_all(s);
 	log_error("%s: the lock was lost: %s%s", s->l->path, why,
@@ -413,7 +417,8 @@ die_of(int number)
 
 /* Forwards a signal. A signal from the terminal went to the whole foreground process group, so the
  * command has received it already. SIGCONT does not thaw a frozen command. One that is ignored is
- * read, too, since it is blocked: the command began with ignoring it, and nobody is told to end. */
+ * read, too, since it is blocked: the command began with ignoring it, and nobody is told to end. A
+ * command that lives on after SIGHUP or SIGQUIT has taken it for something else. */
 static void
 on_signal(struct supervisor *s)
 {
@@ -427,7 +432,10 @@ on_signal(struct supervisor *s)
 	told = action.sa_handler != SIG_IGN &&
 	       (info.ssi_signo == SIGTERM || info.ssi_signo == SIGINT || info.ssi_signo == SIGHUP ||
 	        info.ssi_signo == SIGQUIT);
-	s->told_to_end |= told;
+	if (told && (info.ssi_signo == SIGTERM || info.ssi_signo == SIGINT))
+		s->told_to_end = true;
+	else if (told)
+		s->hangup_ends = mono_add(clock_now(), span_s(WARNING_S));
 	if (info.ssi_signo == SIGCHLD)
 		reap(s);
 	else if (s->state == ACQUIRING || (s->state == ENDED && s->lasting && told))

@@ -124,6 +124,30 @@ case_a_command_that_is_started_again() {
 	grep -q "the lock was lost" "$work/err"
 }
 
+# A hangup that it takes for an order to read its configuration again does not end it; one that does
+# ends the election.
+case_a_hangup_that_is_survived() {
+	local restarted
+	: > "$work/starts"
+	"$LSCTL" elect --restart --lock-delay 1 "$d/primary" one -- bash -c '
+		trap "echo > \"\$0.reloaded\"" HUP
+		echo >> "$0"
+		while :; do read -r -t 0.05 <> "$1"; done' "$work/starts" "$work/never" &
+	restarted=$!
+	wait_until "it runs" has_started 1
+	kill -HUP $restarted
+	wait_until "it has reloaded" test -e "$work/starts.reloaded"
+	cell_ctl session destroy "$(session "$m")"
+	wait_until "it runs again" has_started 2
+	kill $restarted
+	exits 143 wait $restarted
+	"$LSCTL" elect --restart "$d/primary" two -- sleep 60 &
+	restarted=$!
+	wait_until "there is the next one" shows_two "$d/primary"
+	kill -HUP $restarted
+	exits 129 wait $restarted
+}
+
 # So that one host after the other has its turn.
 case_a_command_that_ends_is_started_again() {
 	local one two
