@@ -278,10 +278,12 @@ acquire(struct holder *h)
 
 /* ---- what the holder writes ---- */
 
+static bool check_session(struct holder *h);
+
 /* Writes a line into the locked file (NULL: empties it), unless the lock was lost meanwhile. The
  * node of the lock is opened again, whatever its name leads to by now. */
 static void
-write_line(const struct holder *h, const char *line, const char *what)
+write_line(struct holder *h, const char *line, const char *what)
 {
 	const char *sequencer = getenv("LS_SEQUENCER");
 	char path[64];
@@ -297,6 +299,14 @@ write_line(const struct holder *h, const char *line, const char *what)
 	error = errno;
 	if (fd >= 0)
 		lsfs_poison(fd); /* its truncation would be committed when we exit */
+	if (h->started && error == ESTALE) {
+		const bool unlocked = lsfs_set_sequencer(h->fd, NULL) < 0 && errno == ECANCELED;
+
+		if (check_session(h))
+			report(h, (struct report){.kind =
+			                              unlocked ? HOLDER_UNLOCKED : HOLDER_DELETED});
+		_exit(CTL_OK);
+	}
 	if (h->started)
 		lock_node(h, LOCK_UN);
 	fail_of(h, error, "cannot write %s: %s", what, strerror(error));
@@ -304,7 +314,7 @@ write_line(const struct holder *h, const char *line, const char *what)
 
 /* Election: the name of the process is that of the supervisor: a signal to it ends the primary. */
 static void
-announce(const struct holder *h)
+announce(struct holder *h)
 {
 	char host[LIMIT_HOST + 1] = "", own[LIMIT_HOST + 32];
 

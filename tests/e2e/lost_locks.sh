@@ -74,6 +74,32 @@ case_session_destroyed() {
 	wait_until "there is a new session" is_in_state "$m" safe
 }
 
+# ends_with COMMAND...: under the lock. Its holder stands still until it has the order to release.
+cat > "$work/ends_with" <<'C'
+#!/bin/bash
+never=$1 holder=$(pgrep -P $PPID -x lsctl)
+shift
+kill -STOP "$holder"
+"$@"
+(while [ -e /proc/$$ ]; do read -r -t 0.05 <> "$never"; done; kill -CONT "$holder") &> /dev/null &
+C
+chmod +x "$work/ends_with"
+
+# Nobody has noticed it before there is something to write and to release.
+case_lost_when_the_command_ends() {
+	local how
+	for how in lock "elect --clear" "once --every 1h"; do
+		# shellcheck disable=SC2086 # words
+		one_line 75 "its session is over" "$LSCTL" $how "$m/ends" -- "$work/ends_with" \
+			"$work/never" "$LSCTL" --cell "$conf" session destroy "$(session "$m")"
+		wait_until "there is a new session" is_in_state "$m" safe
+		rm "$m/ends"
+		# shellcheck disable=SC2086 # words
+		one_line 75 "the file was deleted" "$LSCTL" $how "$m/ends" -- "$work/ends_with" \
+			"$work/never" rm "$m/ends"
+	done
+}
+
 # Its children close their copies of the descriptor first.
 case_a_writer_is_told_that_its_session_is_lost() {
 	python3 - "$LSCTL" "$cell/dc1.conf" "$(session "$m")" "$m/lost" <<-'P'
