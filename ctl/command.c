@@ -17,6 +17,7 @@ static bool help, version;
 static const struct ctl_command *const *commands;
 static const struct ctl_command *command; /* NULL: none yet */
 static int wrong_use = CTL_USAGE;
+static int unsaid = CTL_FAILED;
 
 static const struct ctl_option global[] = {
     {"cell", .value = "FILE|NAME", .to = &given.cell},
@@ -313,6 +314,7 @@ run_form(const struct scan *s, const struct ctl_form *f, int argc, char **argv)
 		code = ctl_usage("COMMAND", "needed");
 	if (code == CTL_OK)
 		code = check_options(s, f);
+	unsaid = f->unsaid != 0 ? f->unsaid : CTL_FAILED;
 	return code == CTL_OK ? f->run(&given, argc, argv) : code;
 }
 
@@ -418,4 +420,10 @@ ctl_run(const struct ctl_command *const *all, int argc, char **argv)
 	if (command != &status_command)
 		wrong_use = CTL_USAGE;
 	return run_command(argc, argv);
+}
+
+int
+ctl_unsaid(void)
+{
+	return wrong_use == CTL_UNKNOWN ? CTL_UNKNOWN : unsaid; /* a monitor asks */
 }

@@ -9,6 +9,7 @@
 #include "cell/sys/run_dir.h"
 
 enum { CTL_OK = 0, CTL_FAILED = 1, CTL_USAGE = 2, CTL_UNKNOWN = 3 };
+enum { CTL_NOTHING_LOOKED_AT = 2 }; /* of `doctor` */
 /* Of a command that could not be run: as a shell has them. */
 enum { CTL_NOT_RUN = 126, CTL_NOT_FOUND = 127 };
 
@@ -48,6 +49,7 @@ struct ctl_form {
 	const bool *alone;            /* unless this flag is given; NULL: always */
 	/* Returns an exit code. argv[argc] is NULL. */
 	int (*run)(const struct ctl *ctl, int argc, char **argv);
+	int unsaid; /* the exit code when the output can't be written, where 1 is an answer */
 };
 
 struct ctl_command {
@@ -67,6 +69,8 @@ extern const struct ctl_command up_command, down_command, status_command, cell_c
 /* Does as the arguments of the program say, by one of the commands (the last one is NULL); returns
  * its exit code. */
 int ctl_run(const struct ctl_command *const *all, int argc, char **argv);
+/* The exit code of the command when all went well but its output can't be written. */
+int ctl_unsaid(void);
 /* Prints that `what` is a wrong use of the command, and `why`. Returns the exit code of that. */
 int ctl_usage(const char *what, const char *why);
 /* Takes a whole number from 1 on, as an option's uint64_t. */

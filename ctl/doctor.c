@@ -30,7 +30,6 @@
 
 enum {
 	NODES_MOST = 1000, /* of a directory: a whole cell may have a million */
-	NOTHING_LOOKED_AT = 2,
 };
 
 /* ---- patience ---- */
@@ -564,13 +563,13 @@ run(const struct ctl *ctl, int argc, char **argv)
 	json_decref(findings);
 	if (n > 0)
 		return CTL_FAILED;
-	return looked ? CTL_OK : NOTHING_LOOKED_AT;
+	return looked ? CTL_OK : CTL_NOTHING_LOOKED_AT;
 }
 
 const struct ctl_command doctor_command = {
     "doctor",
     "looks for what commonly goes wrong and says what to do; exit 0 nothing found, 1 found,"
     " 2 could not look",
-    {{.words = {"[PATH]"}, .run = run}},
+    {{.words = {"[PATH]"}, .run = run, .unsaid = CTL_NOTHING_LOOKED_AT}},
     NULL,
 };

@@ -18,8 +18,11 @@ static const struct ctl_command *const commands[] = {
 int
 main(int argc, char **argv)
 {
+	int code;
+
 	process_open_standard();
 	signal(SIGCHLD, SIG_DFL); /* ignored, it would hide how children end */
 	log_start("lsctl", LEVEL_INFO);
-	return process_end_output(ctl_run(commands, argc, argv));
+	code = ctl_run(commands, argc, argv);
+	return process_end_output(code) == code ? code : ctl_unsaid();
 }

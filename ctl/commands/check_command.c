@@ -129,7 +129,7 @@ run_verify(const struct ctl *ctl, int argc, char **argv)
 const struct ctl_command check_command = {
     "check",
     "asks the cell whether a lock is still held: prints valid, or stale and why (exit 1)",
-    {{.words = {"SEQUENCER"}, .run = run}},
+    {{.words = {"SEQUENCER"}, .run = run, .unsaid = CTL_UNKNOWN}},
     NULL,
 };
 

@@ -140,6 +140,6 @@ const struct ctl_command txn_command = {
     "txn",
     "does the operations of a transaction, written as lines, all at once or not at all: exit 0"
     " done, 1 not",
-    {{.words = {"[FILE]"}, .run = run}},
+    {{.words = {"[FILE]"}, .run = run, .unsaid = CTL_UNKNOWN}},
     NULL,
 };

@@ -30,8 +30,14 @@ case_output_that_cannot_be_written() {
 	not_written "$LSCTL" key show --json "$work/printed.key"
 	is "$(unread "$LSCTL" help)" 0
 }
+# unsaid CODE COMMAND...
 # shellcheck disable=SC2016 # for another shell
-not_written() { one_line 1 "standard output" bash -c '"$@" > /dev/full' bash "$@"; }
+unsaid() {
+	local code=$1
+	shift
+	one_line "$code" "standard output" bash -c '"$@" > /dev/full' bash "$@"
+}
+not_written() { unsaid 1 "$@"; }
 # Its exit status and messages, where nobody reads its output.
 unread() {
 	{
@@ -46,6 +52,18 @@ case_mount_point() {
 	touch "$work/file"
 	one_line 1 "$work/file" "$LSFS" --standalone "$data" "$work/file"
 	[ ! -e "$data" ]
+}
+
+# What it has done, or found out, is not what its exit status says of the contrary.
+case_answers_that_cannot_be_written() {
+	start
+	unsaid 3 "$LSCTL" txn <<< "create /done"
+	[ -e "$m/done" ]
+	# shellcheck disable=SC2016 # for another shell
+	unsaid 3 "$LSCTL" lock "$m/done" -- bash -c '"$1" check "$LS_SEQUENCER"' bash "$LSCTL"
+	unsaid 3 "$LSCTL" status --check "$m"
+	unsaid 2 "$LSCTL" doctor "$m"
+	stop
 }
 
 case_data_directory_of_something_else() {
