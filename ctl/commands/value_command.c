@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <jansson.h>
 #include <libgen.h>
+#include <signal.h>
 #include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,7 +21,11 @@
 #include "cell/view/output.h"
 #include "ctl/ctl.h"
 
-enum { NUMBER = 24, TRIES = 100 };
+enum {
+	NUMBER = 24,
+	TRIES = 100,
+	PATIENCE_S = 2, /* with a silent cell, after a signal to end */
+};
 
 static struct {
 	uint64_t generation; /* 0: not given */
@@ -182,6 +187,33 @@ replace(const char *path, struct bytes contents)
 	return error == EAGAIN || error == ESTALE ? ECANCELED : error;
 }
 
+static volatile sig_atomic_t told; /* the signal to end; 0: none */
+
+/* A second one ends the process at once. */
+static void
+on_signal(int number)
+{
+	if (told != 0)
+		raise(told);
+	told = number;
+	alarm(PATIENCE_S);
+}
+
+/* From here on a signal to end interrupts the calls, so that nothing is left behind. */
+static void
+catch_signals(void)
+{
+	static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGALRM};
+	const struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESETHAND};
+	struct sigaction before;
+
+	for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++) {
+		sigaction(signals[i], NULL, &before);
+		if (before.sa_handler != SIG_IGN || signals[i] == SIGALRM)
+			sigaction(signals[i], &action, NULL);
+	}
+}
+
 /* The file appears with its contents: it is made under another name. 0 or an errno. */
 static int
 create(const char *path, struct bytes contents)
@@ -195,11 +227,16 @@ create(const char *path, struct bytes contents)
 		return EIO;
 	snprintf(unfinished, sizeof unfinished, "%.*s.put.%016llx", (int)(name - path), path,
 	         (unsigned long long)unique);
+	catch_signals();
 	error = commit(open(unfinished, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666), contents);
+	if (error == 0 && told != 0)
+		error = EINTR;
 	if (error == 0 && renameat2(AT_FDCWD, unfinished, AT_FDCWD, path, RENAME_NOREPLACE) < 0)
 		error = errno;
 	if (error != 0)
 		unlink(unfinished);
+	if (error != 0 && told != 0)
+		raise(told);
 	return error;
 }
 

@@ -123,6 +123,25 @@ case_if_absent() {
 	[ ! -e "$work/empty" ]
 }
 
+# What it had made by then is not left behind, but a silent cell does not hold it up.
+case_a_signal_ends_it() {
+	local i pids=() ended
+	for i in ftruncate pwrite64 fsync; do
+		exits 143 limit 20 strace -q -o "$work/traced" -e trace=$i \
+			-e inject=$i:signal=TERM "$LSCTL" put --if-absent "$d/new" <<< x
+		is "$(ls -A "$d")" ""
+	done
+	for i in 1 2 3; do pids+=("$(replica $i)"); done
+	kill -STOP "${pids[@]}"
+	"$LSCTL" put --if-absent "$d/new" <<< x &
+	ended=$!
+	pause_s 0.5
+	kill $ended
+	wait_until "it has ended" gone $ended
+	kill -CONT "${pids[@]}"
+	exits 143 wait $ended
+}
+
 case_refused() {
 	one_line 1 "here: not in a mounted cell" "$LSCTL" put "$work/here" < /dev/null
 	[ ! -e "$work/here" ]
