@@ -401,8 +401,8 @@ static const int forwarded[] = {
     SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGCONT, SIGWINCH,
 };
 
-/* While no command runs a signal ends the supervisor itself, as if it were not handled. When the
- * command has ended that is needed for a lasting session only: its release has no end in time. */
+/* While no command runs a signal ends the supervisor itself, as if it were not handled. With a
+ * lasting session also when one has ended or was frozen: neither release nor thaw has a time. */
 static void
 die_of(int number)
 {
@@ -424,18 +424,21 @@ on_signal(struct supervisor *s)
 {
 	struct signalfd_siginfo info;
 	struct sigaction action;
-	bool told;
+	bool told, ends;
 
 	if (read(s->signals, &info, sizeof info) != sizeof info)
 		return;
 	sigaction((int)info.ssi_signo, NULL, &action);
+	ends = info.ssi_signo == SIGTERM || info.ssi_signo == SIGINT;
 	told = action.sa_handler != SIG_IGN &&
-	       (info.ssi_signo == SIGTERM || info.ssi_signo == SIGINT || info.ssi_signo == SIGHUP ||
-	        info.ssi_signo == SIGQUIT);
-	if (told && (info.ssi_signo == SIGTERM || info.ssi_signo == SIGINT))
-		s->told_to_end = true;
-	else if (told)
+	       (ends || info.ssi_signo == SIGHUP || info.ssi_signo == SIGQUIT);
+	s->told_to_end |= told && ends;
+	if (told && !ends)
 		s->hangup_ends = mono_add(clock_now(), span_s(WARNING_S));
+	if (told && ends && s->state == RUNS && s->group.frozen && s->lasting) {
+		end_all(s);
+		command_group_remove(&s->group);
+	}
 	if (info.ssi_signo == SIGCHLD)
 		reap(s);
 	else if (s->state == ACQUIRING || (s->state == ENDED && s->lasting && told))

@@ -67,6 +67,25 @@ case_a_lasting_session_waits_for_its_cell() {
 	exits 143 wait $frozen
 }
 
+# No other client can get the lock, so nothing but a signal ends a command that is frozen.
+case_a_frozen_command_of_a_lasting_session_is_ended() {
+	local replicas=() i lsctl
+	for i in 1 2 3; do replicas+=("$(replica $i)"); done
+	"$LSCTL" lock "$m2/stuck" -- sh -c 'echo $$ > "$1"; sleep 60' - "$work/stuck.pid" \
+		2> "$work/stuck" &
+	lsctl=$!
+	wait_until "the command runs" test -s "$work/stuck.pid"
+	kill -STOP "${replicas[@]}"
+	wait_until "the command is frozen" grep -q "the command is frozen" "$work/stuck"
+	kill -TERM $lsctl
+	wait_until "lsctl has ended" gone $lsctl
+	exits 143 wait $lsctl
+	gone "$(cat "$work/stuck.pid")"
+	kill -CONT "${replicas[@]}"
+	wait_until "the lock is free" is_free "$m2/stuck"
+	wait_until "the other mount is back" is_in_state "$m" safe
+}
+
 # The command has ended, and its lock is not released before the cell answers: that may take days,
 # and a signal ends the wait.
 case_a_lasting_session_is_not_waited_for() {
