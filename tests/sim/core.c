@@ -36,6 +36,9 @@ core_draw(struct sim *s)
 	c->drawn = s->hosts_n >= 3 && s->swarm.operators == 0 && !s->swarm.bulk &&
 	           s->swarm.cost_ns == 0 && s->liar.id == 0 && sim_leases_hold(s) &&
 	           rng_chance(&c->rng, 500);
+	/* The core may work for minutes, and what the others copy after that is large. */
+	if (c->drawn)
+		s->swarm.limits.part += 8000;
 }
 
 bool
