@@ -330,6 +330,13 @@ call_timeout(struct mount *m)
 			call_give_up(m, c);
 }
 
+/* The close of a descriptor has an effect even if it is interrupted, when it has its handle. */
+static bool
+closes_later(const struct call *c)
+{
+	return c->event.kind == MOUNT_FLUSH && c->handle && c->queue == &c->handle->queue;
+}
+
 void
 call_give_up(struct mount *m, struct call *c)
 {
@@ -337,7 +344,7 @@ call_give_up(struct mount *m, struct call *c)
 
 	if (c->queue == NULL && c->lock && c->lock->caller == c)
 		error = lock_interrupted(m, c->lock);
-	else if (c->token || c->waits) {
+	else if (c->token || c->waits || closes_later(c)) {
 		MOUNT_TRACE(m, "call %llu is given up: its request goes on in the background",
 		            (unsigned long long)c->event.call);
 		answer(m, c, MOUNT_STATUS, EINTR);

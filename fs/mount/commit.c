@@ -388,19 +388,19 @@ flush_killed(struct mount *m, struct handle *h, const struct mount_event *e)
 	}
 }
 
+/* When the caller was answered before, another process may have its number as an owner, and another
+ * acquisition. */
 static void
 flush_done(struct mount *m, struct call *c)
 {
 	struct mount_lock *l = record_lock(c->handle, &c->event);
 
-	if (l && c->event.fate != FATE_KILLED) {
+	if (l && (!c->answered || l->acquisition == c->acquisition)) {
 		handle_leave(m, c);
 		record_lock_free(m, c, l);
-		return;
+	} else {
+		call_status(m, c, c->error);
 	}
-	if (l)
-		lock_drop(m, l);
-	call_status(m, c, c->error);
 }
 
 /* It may be the writer's last call, which must not succeed when an earlier write is lost. */
@@ -452,6 +452,7 @@ flush_enters(const struct handle *h, const struct mount_event *e)
 void
 commit_flush(struct mount *m, struct call *c)
 {
+	struct mount_lock *l;
 	struct handle *h;
 
 	if (!handle_of_call(m, c))
@@ -467,6 +468,11 @@ commit_flush(struct mount *m, struct call *c)
 	/* The close of a process that was killed may be given up before it has entered. */
 	if (!h->committing && killed_writer(h, &c->event))
 		h->tainted = true;
+	l = record_lock(h, &c->event);
+	c->acquisition = l ? l->acquisition : 0;
+	/* The owner's number is used again as soon as the close is answered. */
+	if (l && c->event.fate == FATE_KILLED)
+		lock_drop(m, l);
 	if (flush_enters(h, &c->event))
 		handle_enter(m, c, flush_entered);
 	else
