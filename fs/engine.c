@@ -392,7 +392,7 @@ void
 engine_save(const struct engine *e, struct image *to)
 {
 	client_save(e->client, to);
-	mount_save(e->mount, to);
+	mount_save(e->mount, clock_now(), to);
 }
 
 void

@@ -48,7 +48,7 @@ bool mount_is_still(const struct mount *m);
 /* The image of such a mount: inodes, handles with their buffers and snapshots, and locks. The calls
  * that wait are no part of it. The driver makes them again at the next mount, before all others and
  * in their order: one that waits for a lock then takes over the acquire of the one before it. */
-void mount_save(const struct mount *m, struct image *to);
+void mount_save(struct mount *m, mono_t now, struct image *to);
 /* A mount of this configuration, made from an image; NULL if the image is not valid. `client`
  * continues the session of the other mount. */
 struct mount *mount_load(const struct mount_config *config, const struct client *client,

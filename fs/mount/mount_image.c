@@ -440,10 +440,11 @@ image_mount(struct mount *m, struct image *i)
 }
 
 void
-mount_save(const struct mount *m, struct image *to)
+mount_save(struct mount *m, mono_t now, struct image *to)
 {
 	must(mount_is_still(m));
-	image_mount((struct mount *)m, to); /* which sets only where versions stand in it */
+	m->now = now;
+	image_mount(m, to);
 }
 
 struct mount *

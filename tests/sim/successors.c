@@ -62,7 +62,7 @@ hand_over(struct sim *s, struct machine *m)
 	fault(s, FAULT_SUCCESSOR, "another process goes on for client %d", m->id + 1);
 	client_save(m->client, &to);
 	if (m->mount != NULL)
-		mount_save(m->mount, &to);
+		mount_save(m->mount, now, &to);
 	end_connections(s, m);
 	client_free(m->client);
 	from = image_from(buffer_view(&state));
@@ -79,7 +79,7 @@ hand_over(struct sim *s, struct machine *m)
 	must(image_done(&from));
 	client_save(m->client, &copy);
 	if (m->mount != NULL)
-		mount_save(m->mount, &copy);
+		mount_save(m->mount, now, &copy);
 	must(bytes_equal(buffer_view(&state), buffer_view(&again)));
 	buffer_free(&state);
 	buffer_free(&again);

@@ -49,27 +49,27 @@ busy_bench(void)
 }
 
 static struct bytes
-image_of(const struct mount *m)
+image_of(struct mount *m, mono_t now)
 {
 	struct buffer bytes = BUFFER(SIZE_MAX);
 	struct image to = image_to(&bytes);
 
 	assert_true(mount_is_still(m));
-	mount_save(m, &to);
+	mount_save(m, now, &to);
 	return buffer_take(&bytes);
 }
 
 TEST(test_the_same_mount)
 {
 	struct bench *b = busy_bench();
-	const struct bytes image = image_of(b->mount);
+	const struct bytes image = image_of(b->mount, b->now);
 	struct image from = image_from(image);
 	struct mount *m = mount_load(&config, &b->client, &from);
 	struct bytes again;
 
 	assert_non_null(m);
 	assert_true(image_done(&from));
-	again = image_of(m);
+	again = image_of(m, b->now);
 	assert_true(bytes_equal(image, again));
 	free((void *)again.data);
 	free((void *)image.data);
@@ -105,7 +105,7 @@ loads(struct bench *b, struct bytes image)
 TEST(test_every_end)
 {
 	struct bench *b = busy_bench();
-	const struct bytes image = image_of(b->mount);
+	const struct bytes image = image_of(b->mount, b->now);
 
 	for (size_t n = 0; n < image.len; n++)
 		assert_false(loads(b, (struct bytes){image.data, n}));
@@ -116,7 +116,7 @@ TEST(test_every_end)
 TEST(test_every_byte)
 {
 	struct bench *b = busy_bench();
-	const struct bytes image = image_of(b->mount);
+	const struct bytes image = image_of(b->mount, b->now);
 
 	for (size_t n = 0; n < image.len; n++)
 		for (unsigned bit = 1; bit < 256; bit *= 2) {
@@ -133,7 +133,7 @@ TEST(test_every_byte)
 static void
 replace_mount(struct bench *b)
 {
-	const struct bytes image = image_of(b->mount);
+	const struct bytes image = image_of(b->mount, b->now);
 	struct image from = image_from(image);
 	struct mount *old = b->mount;
 
@@ -229,10 +229,13 @@ TEST(test_a_waiter_goes_on)
 	                        .wait = true,
 	                        .whole = true};
 
+	b->now = mono_add(b->now, span_s(60)); /* nothing has happened for a minute */
 	replace_mount(b);
+	bench_wait(b, 1000);
 	call = bench_start(b, e);
 	assert_false(bench_answered(b, call));
 	assert_int_equal(b->waiters_n, 1); /* and in the place that it had */
+	assert_int_equal(b->waiters[0].acquire.acquisition, 2);
 	e.fh = 1;
 	e.lock_mode = LOCK_NONE;
 	assert_int_equal(bench_reply(b, bench_start(b, e))->error, 0);
