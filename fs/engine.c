@@ -256,7 +256,7 @@ settle(struct engine *e, mono_t now)
 	if (!e->link)
 		return;
 	if (e->closed && client_status(e->client).state == CLIENT_CLOSED)
-		finish(e, true);
+		finish(e, !client_status(e->client).left_open);
 	else if (mono_reached(now, e->close_deadline))
 		finish(e, false);
 	else

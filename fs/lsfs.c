@@ -73,7 +73,9 @@ on_engine_closed(void *user, bool in_order)
 	struct lsfs *l = user;
 
 	if (!in_order)
-		log_warn("the session could not be closed: it will expire by itself");
+		log_warn("the session could not be closed: %s",
+		         l->options->lasting ? "it lasts until an operator ends it"
+		                             : "it will expire by itself");
 	l->session_closed = in_order;
 	stop_host(l);
 }

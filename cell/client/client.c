@@ -414,6 +414,7 @@ client_status(const struct client *c)
 	    .state = c->session.state,
 	    .session = c->session.id,
 	    .lasting = c->config.lasting,
+	    .left_open = c->session.left_open,
 	    .epoch = c->session.epoch,
 	    .master = c->session.master,
 	    .lease_end = c->keepalive.lease_end,

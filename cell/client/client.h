@@ -205,6 +205,7 @@ struct client_status {
 	enum client_state state;
 	uint64_t session; /* 0: none */
 	bool lasting;     /* it never expires */
+	bool left_open;   /* CLOSED: the cell may still have a session of this client */
 	uint64_t epoch;
 	uint8_t master;
 	mono_t lease_end; /* when the local lease ends */

@@ -438,7 +438,7 @@ request_deliver(struct client *c, const struct client_request *r, const struct m
 
 	switch (r->origin) {
 	case REQUEST_CLOSE:
-		client_session_closed(c);
+		client_session_closed(c, m->rc == RC_OK || m->rc == RC_NO_SESSION);
 		return;
 	case REQUEST_WAIT:
 		client_lock_waits_on_presented(c, r->key, m->rc, &result->acquired);

@@ -84,6 +84,7 @@ client_session_open(struct client *c)
 	MESSAGE_TRACE(c->config.trace, "sends open_session: session %llu, earlier session %llu",
 	              (unsigned long long)c->session.id, (unsigned long long)c->session.earlier);
 	client_send(c, &m);
+	c->session.asked_for = c->session.id == 0 && c->config.lasting;
 }
 
 void
@@ -105,6 +106,7 @@ static void
 session_begin(struct client *c, uint64_t session)
 {
 	c->session.id = session;
+	c->session.asked_for = false;
 	c->session.sessions++;
 	c->session.earlier = 0;
 	client_request_renumber(c);
@@ -197,7 +199,7 @@ client_session_lost(struct client *c, bool ended)
 	CLIENT_TRACE(c, "session %llu is lost: %s", (unsigned long long)c->session.id,
 	             ended ? "the cell has ended it" : "it was not renewed in time");
 	if (c->session.closing) {
-		client_session_closed(c);
+		client_session_closed(c, ended);
 		return;
 	}
 	c->session.earlier = ended ? 0 : c->session.id;
@@ -223,8 +225,9 @@ void
 client_session_denied(struct client *c)
 {
 	CLIENT_TRACE(c, "the cell does not know the client's key");
+	c->session.asked_for = false;
 	if (c->session.closing)
-		client_session_closed(c);
+		client_session_closed(c, true);
 	else if (c->session.id != 0)
 		client_session_lost(c, false);
 	else if (c->session.state == CLIENT_NEW)
@@ -253,8 +256,10 @@ client_session_close(struct client *c, enum end_cause cause)
 }
 
 void
-client_session_closed(struct client *c)
+client_session_closed(struct client *c, bool ended)
 {
+	c->session.left_open =
+	    !ended && (c->session.id != 0 || c->session.earlier != 0 || c->session.asked_for);
 	c->session.id = 0;
 	client_connection_end(c);
 	session_move(c, CLIENT_CLOSED);
@@ -280,7 +285,7 @@ session_part(struct client *c)
 	};
 
 	if (c->config.lasting && c->session.closes_as == SESSION_EXPIRED)
-		client_session_closed(c);
+		client_session_closed(c, false);
 	else
 		client_request_own(c, REQUEST_CLOSE, &op, (struct bytes){0});
 }
@@ -312,7 +317,7 @@ client_session_tick(struct client *c)
 	}
 	if (c->session.closing) {
 		if (mono_reached(c->now, c->session.close_end))
-			client_session_closed(c);
+			client_session_closed(c, false);
 		else if (c->connection.state == CONNECTION_OPEN && client_request_idle(c))
 			session_part(c);
 	} else if ((c->session.state == CLIENT_NEW || c->session.state == CLIENT_JEOPARDY) &&

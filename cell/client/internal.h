@@ -95,6 +95,8 @@ struct client_session {
 	bool closing;
 	enum end_cause closes_as;
 	mono_t close_end; /* CLOSED by then in every case */
+	bool left_open;   /* and the cell may still have the session, or the earlier one */
+	bool asked_for;   /* a lasting one was, and no answer has come */
 	/* Numbers of sessions and of connections on which one was opened, of masters of a later
 	 * epoch, and of times in jeopardy. */
 	uint64_t sessions, connections, fail_overs, jeopardies;
@@ -267,8 +269,9 @@ void client_session_denied(struct client *c);
 void client_session_lost(struct client *c, bool ended);
 /* Begins to end the session in good order, with this cause. */
 void client_session_close(struct client *c, enum end_cause cause);
-/* The session was ended, or the time for that has passed: the client is CLOSED. */
-void client_session_closed(struct client *c);
+/* The client is CLOSED. `ended`: so is the session, as the cell has said; else the time for that
+ * has passed. */
+void client_session_closed(struct client *c, bool ended);
 /* The session in an image. */
 void client_session_image(struct client *c, struct image *i);
 /* Handles the deadlines of the session that have come. */

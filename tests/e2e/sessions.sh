@@ -131,4 +131,27 @@ case_a_lasting_session_ends_with_its_mount() {
 		"$LSCTL" --cell "$cell/dc1.conf" --key "$cell/admin.key" session list
 }
 
+# Unmounted while the cell does not answer it is not closed: this is said, and remembered.
+case_a_session_that_could_not_be_closed() {
+	local replicas=() i daemon old record
+	for i in 1 2 3; do replicas+=("$(replica $i)"); done
+	"$LSFS" -f -o "key=$cell/admin.key,lasting" "$cell/dc1.conf" "$m2" 2> "$work/said" &
+	daemon=$!
+	wait_until "it is mounted" test -e "$m2/.cell/status"
+	old=$(session "$m2")
+	kill -STOP "${replicas[@]}"
+	wait_until "it is in jeopardy" is_in_state "$m2" jeopardy
+	limit 10 umount "$m2"
+	exits 0 wait $daemon
+	kill -CONT "${replicas[@]}"
+	grep -q "the session could not be closed: it lasts until an operator ends it\$" "$work/said"
+	record=$(grep -rls --include=\*.mount "^mountpoint $m2\$" /run/lsfs "$XDG_RUNTIME_DIR") || :
+	grep -q "^session $old\$" "$record"
+	wait_until "the other mount is back" is_in_state "$m" safe
+	cell_ctl session destroy "$old"
+	mount_second
+	limit 10 umount "$m2"
+	wait_until "its record is gone" not test -e "$record"
+}
+
 run_cases

@@ -444,6 +444,8 @@ COMMAND(status)
 	           states[st.state], (unsigned long long)st.session, st.principal,
 	           (unsigned long long)st.epoch, st.in_flight, st.queued,
 	           -ms_since(p, st.lease_end));
+	if (st.left_open)
+		say(p, "left open");
 	for (int i = 0; i < members->n; i++)
 		say(p, "replica %u: %s, %s, key %u", members->list[i].id,
 		    members->list[i].voter ? "voter" : "learner", members->list[i].address,
