@@ -50,7 +50,7 @@ ephemeral_closed(struct mount *m, struct inode *i)
 {
 	uint64_t number = i->opened;
 
-	if (number == 0 || !TAILQ_EMPTY(&i->handles))
+	if (number == 0 || i->keepers > 0 || !TAILQ_EMPTY(&i->handles))
 		return;
 	i->opened = 0;
 	close_number(m, i, number);
@@ -122,6 +122,23 @@ open_again(struct mount *m, struct inode *i)
 	call_ask(m, c, &op, again_heard);
 }
 
+/* The directories that keep the source keep the target from now on. */
+static void
+keepers_moved(struct mount *m, struct inode *from, struct inode *to)
+{
+	struct handle *h;
+
+	RB_FOREACH(h, handle_numbers, &m->handles.by_number) {
+		if (h->made != from)
+			continue;
+		h->made = to;
+		to->refs++;
+		to->keepers++;
+		from->keepers--;
+		inode_put(m, from);
+	}
+}
+
 /* The session is an opener of the target by the source's number, unless the source was permanent.
  * While `from` keeps a dead handle, that number stays with `from`. An open by the source's number
  * that the cell has not confirmed may come too late, after this rename: the target is opened by
@@ -133,6 +150,8 @@ ephemeral_moved(struct mount *m, struct inode *from, struct inode *to)
 
 	if (!to->attr.ephemeral)
 		return;
+	if (from->keepers > 0)
+		keepers_moved(m, from, to);
 	if (number != 0 && TAILQ_EMPTY(&from->handles)) {
 		from->opened = 0;
 		if (from->opening && to->opened == 0 && !TAILQ_EMPTY(&to->handles))

@@ -222,10 +222,13 @@ handle_keep(struct mount *m, struct handle *h, struct inode *made)
 	struct inode *before = h->made;
 
 	h->made = made;
-	if (made != NULL)
+	if (made != NULL) {
 		made->refs++;
+		made->keepers++;
+	}
 	if (before == NULL)
 		return;
+	before->keepers--;
 	ephemeral_closed(m, before);
 	inode_put(m, before);
 }

@@ -32,6 +32,7 @@ struct inode {
 	bool watch_refused;     /* and is not asked again for a while */
 	bool told_gone;         /* an event has told that the node is deleted */
 	bool opening;           /* by a request after a rename, not confirmed yet */
+	unsigned keepers;       /* open directories through which it was numbered last */
 	struct version *newest; /* the latest version in memory; NULL: none */
 	struct version *last;   /* contents of a file that was deleted here while open; counted */
 	struct handle_list handles;

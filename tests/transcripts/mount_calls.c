@@ -200,7 +200,7 @@ handle_call(struct player *p, struct mount_event e)
 	if (e.kind == MOUNT_FLOCK || e.kind == MOUNT_SETLK || e.kind == MOUNT_GETLK)
 		e.lock_mode = call_mode(p, script_needed(p->s));
 	e.wait = e.kind == MOUNT_FLOCK ? !call_option(p, "nonblock") : call_option(p, "wait");
-	if (e.kind == MOUNT_WRITE || e.kind == MOUNT_GUARD)
+	if (e.kind == MOUNT_WRITE || e.kind == MOUNT_GUARD || e.kind == MOUNT_NUMBER)
 		e.data = call_text(p);
 	e.flags = flags ? call_flags(p, flags) : d->flags;
 	start(p, e);
@@ -445,6 +445,7 @@ static const struct call {
     {"removexattr", attribute_calls, MOUNT_REMOVEXATTR, 0, "INODE NAME... [uid=UID]"},
     {"opendir", opendir_call, MOUNT_OPENDIR, 0, "INODE: the descriptor d"},
     {"readdir", handle_call, MOUNT_READDIR, 0, "DESCRIPTOR [at=OFFSET]"},
+    {"number", handle_call, MOUNT_NUMBER, S_ISVTX, "DESCRIPTOR PREFIX"},
     {"releasedir", handle_call, MOUNT_RELEASEDIR, 0, "DESCRIPTOR"},
 };
 
