@@ -67,7 +67,8 @@ call_refer(struct call *c, struct inode *inode)
 /* ---- asking ---- */
 
 /* The acquisition without which the cell refuses the request: that of the handle's sequencer. A
- * lock is given back without it, and a sequencer that takes its place is checked without it. */
+ * lock is asked about and given back without it, and a sequencer that takes its place is checked
+ * without it. */
 static struct guard
 guard_of(struct mount *m, const struct call *c)
 {
@@ -76,7 +77,7 @@ guard_of(struct mount *m, const struct call *c)
 	if (h == NULL && c->event.fh != 0)
 		h = handle_find(m, c->event.fh);
 	if (h == NULL || h->guard.node == 0 || c->op == OP_check_sequencer ||
-	    wire_op(c->op)->slot == SLOT_URGENT)
+	    c->op == OP_get_lock || wire_op(c->op)->slot == SLOT_URGENT)
 		return (struct guard){0};
 	return h->guard;
 }
