@@ -44,6 +44,18 @@ lock_taken_away(struct mount *m, struct mount_lock *l, uint64_t acquisition)
 	lock_put(m, l);
 }
 
+/* A lock of the inode that this question is about, and that the answer does not name. */
+static struct mount_lock *
+unnamed(struct inode *i, uint64_t question)
+{
+	struct mount_lock *l;
+
+	TAILQ_FOREACH(l, &i->locks, of_inode)
+		if (l->question == question)
+			return l;
+	return NULL;
+}
+
 /* A call that waits for a conversion goes on without what its owner had: whether the cell has
  * released that over the conversion, or an operator has. */
 static void
@@ -51,39 +63,65 @@ look_heard(struct mount *m, struct call *c, const struct client_answer *a)
 {
 	const struct result_lock *r = &a->result.lock;
 	struct cursor from = cursor_of(r->holders.packed);
-	struct mount_lock *l = c->lock;
+	struct inode *i = c->inode;
+	struct mount_lock *l;
 	struct lock_holder h;
-	bool held = a->rc != RC_OK;
 
-	while (!held && wire_next_lock_holder(&from, &h))
-		held = h.session == c->session && h.owner == l->owner;
-	if (!held && l->caller != NULL && l->wait && l->acquisition == c->acquisition)
-		lock_given_up(m, l);
-	else if (!held)
-		lock_taken_away(m, l, c->acquisition);
+	while (a->rc == RC_OK && wire_next_lock_holder(&from, &h))
+		TAILQ_FOREACH(l, &i->locks, of_inode)
+			if (l->question == a->token && h.session == c->session &&
+			    h.owner == l->owner)
+				l->question = 0;
+	while (a->rc == RC_OK && (l = unnamed(i, a->token)) != NULL) {
+		l->question = 0;
+		if (l->caller != NULL && l->wait && l->acquisition == l->in_question)
+			lock_given_up(m, l);
+		else
+			lock_taken_away(m, l, l->in_question);
+	}
 	call_end(m, c);
+}
+
+/* Asks who holds the lock of the node; returns the number of the question. */
+static uint64_t
+ask(struct mount *m, struct inode *i)
+{
+	const struct op op = {.code = OP_get_lock, .get_lock.node = i->ino};
+	struct call *c = call_behind(m, i, NULL);
+
+	c->ordered = false;
+	call_ask(m, c, &op, look_heard);
+	return c->token;
+}
+
+static void
+put_in_question(struct mount_lock *l, uint64_t question)
+{
+	l->question = question;
+	l->in_question = l->granted ? l->asked_acquisition : l->acquisition;
 }
 
 void
 lock_look(struct mount *m, struct mount_lock *l)
 {
-	const struct op op = {.code = OP_get_lock, .get_lock.node = l->inode->ino};
-	struct call *c = call_behind(m, l->inode, NULL);
-
-	lock_refer(c, l);
-	c->ordered = false;
-	c->acquisition = l->granted ? l->asked_acquisition : l->acquisition;
-	call_ask(m, c, &op, look_heard);
+	put_in_question(l, ask(m, l->inode));
 }
 
+/* The answer names all holders, who may be many: one question for all owners of a node. */
 void
 lock_ask_again(struct mount *m)
 {
 	struct mount_lock *l;
 	struct inode *i;
 
-	RB_FOREACH(i, inode_numbers, &m->inodes)
-		TAILQ_FOREACH(l, &i->locks, of_inode)
-			if (l->mode != LOCK_NONE || l->granted)
-				lock_look(m, l);
+	RB_FOREACH(i, inode_numbers, &m->inodes) {
+		uint64_t question = 0;
+
+		TAILQ_FOREACH(l, &i->locks, of_inode) {
+			if (l->mode == LOCK_NONE && !l->granted)
+				continue;
+			question = question != 0 ? question : ask(m, i);
+			put_in_question(l, question);
+		}
+	}
 }

@@ -32,6 +32,8 @@ struct mount_lock {
 	bool is_kept;
 	mono_t kept_until;      /* until then a repeated call takes over the request */
 	unsigned releasing;     /* releases that the cell has not answered yet */
+	uint64_t question;      /* the token of a get_lock, to see if it still has */
+	uint64_t in_question;   /* this acquisition; the token 0: nothing is asked */
 	struct call_list queue; /* further calls of the same owner */
 	uint64_t *handles;      /* record: the handles through which it was taken */
 	size_t handles_n, handles_room;
