@@ -422,7 +422,9 @@ keep_result(struct cache *c, const struct op *op, const struct cache_reply *repl
 		keep_name(c, op->lookup.parent, op->lookup.name, attr->node, reply);
 		break;
 	case OP_create:
-		keep_attr(c, attr, reply);
+		/* Digits that prove more than the attributes show are the maker's alone. */
+		if (wire_result_rights(result) == attr->rights)
+			keep_attr(c, attr, reply);
 		keep_name(c, op->create.parent, op->create.name, attr->node, reply);
 		break;
 	case OP_delete:

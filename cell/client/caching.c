@@ -216,8 +216,7 @@ client_caching_answer(struct client *c, const struct client_request *r)
 	answer->index = a.index;
 	answer->cached = true;
 	answer->result = a.result;
-	client_request_note_rights(answer, a.rc == RC_OK ? wire_result_attr(&a.result) : NULL,
-	                           a.check);
+	client_request_note_rights(answer, a.check);
 	return true;
 }
 

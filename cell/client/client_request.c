@@ -407,32 +407,30 @@ is_withdrawn(const struct client *c, struct lock_key key)
 
 /* ---- replies ---- */
 
-/* Decodes the result that belongs to the reply's code, and finds the attributes in it, NULL if
- * there are none; false when the reply is not valid. */
+/* Decodes the result that belongs to the reply's code; false when the reply is not valid. */
 static bool
-reply_result(const struct client_request *r, const struct msg_reply *m, struct result *result,
-             const struct attr **attr)
+reply_result(const struct client_request *r, const struct msg_reply *m, struct result *result)
 {
 	if (m->rc == RC_QUEUED && !(r->code == OP_acquire && r->acquire.wait))
 		return false;
-	if (wire_get_result(wire_answer_kind(r->code, m->rc), m->result, result) != RC_OK)
-		return false;
-	*attr = m->rc == RC_OK ? wire_result_attr(result) : NULL;
-	return true;
+	return wire_get_result(wire_answer_kind(r->code, m->rc), m->result, result) == RC_OK;
 }
 
 void
-client_request_note_rights(struct client_answer *a, const struct attr *attr, struct bytes check)
+client_request_note_rights(struct client_answer *a, struct bytes check)
 {
+	const struct attr *attr = a->rc == RC_OK ? wire_result_attr(&a->result) : NULL;
+
 	if (attr == NULL || check.len != LIMIT_CHECK)
 		return;
-	a->opens = (struct client_rights){.node = attr->node, .rights = attr->rights};
+	a->opens =
+	    (struct client_rights){.node = attr->node, .rights = wire_result_rights(&a->result)};
 	memcpy(a->opens.check, check.data, LIMIT_CHECK);
 }
 
 static void
 request_deliver(struct client *c, const struct client_request *r, const struct msg_reply *m,
-                const struct result *result, const struct attr *attr)
+                const struct result *result)
 {
 	struct client_answer *a;
 
@@ -447,7 +445,7 @@ request_deliver(struct client *c, const struct client_request *r, const struct m
 		a = client_request_answer(c, r->token, m->rc);
 		a->index = m->index;
 		a->result = *result;
-		client_request_note_rights(a, attr, m->check);
+		client_request_note_rights(a, m->check);
 		if (m->rc == RC_QUEUED && !c->session.closing && !is_withdrawn(c, r->key))
 			client_lock_waits_add(c, &r->acquire, r->user, result->acquired.ticket);
 		return;
@@ -459,7 +457,6 @@ request_deliver(struct client *c, const struct client_request *r, const struct m
 void
 client_request_on_reply(struct client *c, const struct msg_reply *m)
 {
-	const struct attr *attr;
 	struct client_request *r;
 	struct result result;
 
@@ -475,8 +472,7 @@ client_request_on_reply(struct client *c, const struct msg_reply *m)
 		client_session_lost(c, true);
 		return;
 	}
-	if (m->rc == RC_NOT_MASTER || m->rc == RC_OLD_EPOCH ||
-	    !reply_result(r, m, &result, &attr)) {
+	if (m->rc == RC_NOT_MASTER || m->rc == RC_OLD_EPOCH || !reply_result(r, m, &result)) {
 		CLIENT_TRACE(c, "reply %llu is no answer: %s", (unsigned long long)m->number,
 		             rc_name(m->rc));
 		client_connection_drop(c);
@@ -485,7 +481,7 @@ client_request_on_reply(struct client *c, const struct msg_reply *m)
 	request_land(c, r);
 	if (c->caching.generation != 0)
 		client_caching_on_reply(c, r, m, &result);
-	request_deliver(c, r, m, &result, attr);
+	request_deliver(c, r, m, &result);
 	client_request_free(r);
 }
 

@@ -365,9 +365,8 @@ void client_request_begin(struct client *c);
 void client_request_renumber(struct client *c);
 /* Takes the caller's request over: it is sent, queued or refused. */
 void client_request_submit(struct client *c, struct client_request *r);
-/* The answer's attributes have come with these check digits. */
-void client_request_note_rights(struct client_answer *a, const struct attr *attr,
-                                struct bytes check);
+/* The answer's result has come with these check digits. */
+void client_request_note_rights(struct client_answer *a, struct bytes check);
 /* Answers the caller's request with this token; returns the answer, without a result. */
 struct client_answer *client_request_answer(struct client *c, uint64_t token, enum rc rc);
 /* Sends a request of the client's own, for this user. */

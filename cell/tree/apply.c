@@ -130,7 +130,7 @@ note_shown(struct tree_answer *a, const struct result *result)
 	const struct attr *attr = wire_result_attr(result);
 
 	a->shows = attr != NULL ? attr->node : 0;
-	a->rights = attr != NULL ? attr->rights : 0;
+	a->rights = wire_result_rights(result);
 }
 
 /* Views into the outcome's results are set when all of them are there: the buffer moves as it

@@ -48,8 +48,8 @@ struct tree_answer {
 	bool kept;     /* for the case that the request is received again */
 	enum result_kind kind;
 	struct bytes result; /* encoded, of this kind; of no length unless `rc` is RC_OK */
-	/* The node whose attributes it has, 0: none, and the rights in them. A replayed answer is
-	 * not decoded: 0. */
+	/* The node whose attributes it has, 0: none, and the rights with which a handle may be
+	 * opened by them. */
 	uint64_t shows;
 	uint8_t rights;
 };

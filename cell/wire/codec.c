@@ -331,6 +331,18 @@ wire_result_attr(const struct result *r)
 	}
 }
 
+uint8_t
+wire_result_rights(const struct result *r)
+{
+	const struct attr *attr = wire_result_attr(r);
+	const bool made = r->kind == RESULT_created && r->created.fresh != 0;
+
+	if (attr == NULL)
+		return 0;
+	return made && attr->kind == NODE_FILE ? attr->rights | RIGHT_READ | RIGHT_WRITE
+	                                       : attr->rights;
+}
+
 uint64_t
 wire_op_node(const struct op *op)
 {

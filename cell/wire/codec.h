@@ -54,6 +54,9 @@ void wire_op_set_node(struct op *op, uint64_t node);
 struct bytes *wire_op_bytes(struct op *op, size_t nth);
 /* The attributes in a result with which a file may be opened; NULL if it has none. */
 const struct attr *wire_result_attr(const struct result *r);
+/* The rights with which a handle may be opened by them. The maker of a file has it open as it
+ * likes, as in POSIX, whatever rights the attributes show. */
+uint8_t wire_result_rights(const struct result *r);
 
 /* A result, without its kind, which the reader knows from its request. */
 void wire_put_result(struct buffer *to, const struct result *r);

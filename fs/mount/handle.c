@@ -544,8 +544,8 @@ create_heard(struct mount *m, struct call *c, const struct client_answer *a)
 	call_refer(c, i);
 	handle_refer(c, handle_new(m, i, c));
 	c->handle->opened = a->opens;
-	c->error = open_denied(c, attr);
 	if (!a->result.created.fresh) {
+		c->error = open_denied(c, attr);
 		create_open(m, c, attr);
 		return;
 	}

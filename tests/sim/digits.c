@@ -55,11 +55,13 @@ digits_shown(struct sim *s, uint64_t session, struct bytes user, const struct cl
 }
 
 void
-digits_note(struct sim *s, struct record *r, struct bytes digits, const struct attr *attr)
+digits_note(struct sim *s, struct record *r, struct bytes digits, const struct result *result)
 {
+	const struct attr *attr = wire_result_attr(result);
+
 	if (attr == NULL || digits.len != LIMIT_CHECK)
 		return;
-	r->opens = (struct client_rights){.node = attr->node, .rights = attr->rights};
+	r->opens = (struct client_rights){.node = attr->node, .rights = wire_result_rights(result)};
 	memcpy(r->opens.check, digits.data, LIMIT_CHECK);
 	digits_shown(s, r->session, r->user, &r->opens);
 }

@@ -325,7 +325,7 @@ history_scripted_answer(struct sim *s, uint64_t session, const struct msg_reply 
 		         (unsigned long)m->number);
 	r->rc = RC_OK;
 	r->index = m->index;
-	digits_note(s, r, m->check, wire_result_attr(&result));
+	digits_note(s, r, m->check, &result);
 	if (!r->answered)
 		note_result(r, &result);
 	r->answered = true;

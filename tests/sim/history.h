@@ -109,7 +109,7 @@ void history_free(struct history *h);
 void digits_shown(struct sim *s, uint64_t session, struct bytes user,
                   const struct client_rights *rights);
 /* The answer of a request shows these. */
-void digits_note(struct sim *s, struct record *r, struct bytes digits, const struct attr *attr);
+void digits_note(struct sim *s, struct record *r, struct bytes digits, const struct result *result);
 /* Does the request go through a handle with rights that were shown to its session and user? */
 bool digits_prove(struct sim *s, const struct record *r);
 /* Was the key ever rotated? Then digits of before may count for nothing. */

@@ -302,8 +302,11 @@ set_result(struct player *p, struct result *r, uint64_t node)
 
 	if (r->kind == RESULT_attr)
 		r->attr.attr = attr;
-	if (r->kind == RESULT_created)
+	if (r->kind == RESULT_created) {
 		r->created.attr = attr;
+		r->created.attr.kind = NODE_FILE;
+		r->created.fresh = (uint8_t)script_value_number(p->s, "fresh", 0);
+	}
 	if (r->kind == RESULT_renamed)
 		r->renamed.attr = attr;
 	if (r->kind == RESULT_contents)
@@ -565,7 +568,7 @@ static const struct script_command commands[] = {
      run_request},
     {"reply",
      "NUMBER [rc=CODE] [count=N] [index=N] [leave=N] [generation=N] [node=N] [version=N] "
-     "[contents=TEXT] [more=yes] [rights=N] [check=DIGITS]",
+     "[contents=TEXT] [more=yes] [rights=N] [fresh=1] [check=DIGITS]",
      run_reply},
     {"invalidation", "NOTICE NODE... [everything=yes] [generation=N]", run_invalidation},
     {"invalidated", "INVALIDATION: the driver reports it", run_invalidated},

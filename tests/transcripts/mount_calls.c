@@ -362,10 +362,10 @@ call_open(struct player *p, const char *name, int flags)
 static void
 open_call(struct player *p, struct mount_event e)
 {
-	const char *name = script_needed(p->s);
+	const char *name = script_needed(p->s), *in = script_value(p->s, "in");
 	const int flags = call_flags(p, script_needed(p->s));
 
-	e.ino = NODE_ROOT;
+	e.ino = in ? call_inode(p, in) : NODE_ROOT;
 	if (e.kind == MOUNT_CREATE)
 		open_as(p, name, flags, e);
 	else
@@ -414,7 +414,8 @@ static const struct call {
 } calls[] = {
     {"lookup", lookup_call, MOUNT_LOOKUP, 0, "NAME [in=DIRECTORY]"},
     {"open", open_call, MOUNT_OPEN, 0, "NAME|@NAME FLAGS [as=DESCRIPTOR] [by=THREAD]"},
-    {"create", open_call, MOUNT_CREATE, 0, "NAME FLAGS [mode=OCTAL] [as=DESCRIPTOR]"},
+    {"create", open_call, MOUNT_CREATE, 0,
+     "NAME FLAGS [mode=OCTAL] [as=DESCRIPTOR] [in=@DIRECTORY]"},
     {"mkdir", name_call, MOUNT_MKDIR, 0755, "NAME [mode=OCTAL] [in=DIRECTORY]"},
     {"mknod", name_call, MOUNT_MKNOD, S_IFREG | 0644, "NAME [mode=OCTAL]"},
     {"link", name_call, MOUNT_REFUSED, 0, "NAME"},

@@ -156,14 +156,14 @@ write_elsewhere(struct player *p, const char *name, struct bytes contents)
 	free(copy);
 }
 
-/* From now on nobody may read or write it. */
+/* From now on nobody may read it, nor have the other rights up to `last`. */
 static enum rc
-restrict_elsewhere(struct bench *b, uint64_t node)
+restrict_elsewhere(struct bench *b, uint64_t node, uint8_t last)
 {
 	enum rc rc = RC_OK;
 
 	new_file(b->cell, lookup(b->cell, NODE_ROOT, "acl"), "none");
-	for (uint8_t which = ACL_READ; which <= ACL_WRITE && rc == RC_OK; which++)
+	for (uint8_t which = ACL_READ; which <= last && rc == RC_OK; which++)
 		rc = run(b->cell, b->other,
 		         OP(set_acl, .node = node, .which = which, .name = bytes_of("none")));
 	return rc;
@@ -191,7 +191,9 @@ other_does(struct player *p, const char *what, const char *name, const char *to)
 		return delete_name(b->cell, node, to,
 		                   attr_of(b->cell, lookup(b->cell, node, to)).kind);
 	if (!strcmp(what, "restricts"))
-		return restrict_elsewhere(b, node);
+		return restrict_elsewhere(b, node, ACL_WRITE);
+	if (!strcmp(what, "hides"))
+		return restrict_elsewhere(b, node, ACL_READ);
 	if (!strcmp(what, "breaks")) /* an operator */
 		return run(b->cell, 0, OP(unlock, .node = node, .generation = UINT64_MAX));
 	if (!strcmp(what, "closes"))
@@ -344,8 +346,8 @@ static const struct script_command commands[] = {
      run_answer},
     {"resume", ": the cell answers everything, from now on at once", run_resume},
     {"other",
-     "writes|deletes|locks|unlocks|renames|restricts|creates|mkdir|rmdir|fills|empties|closes|"
-     "marks|ends|breaks "
+     "writes|deletes|locks|unlocks|renames|restricts|hides|creates|mkdir|rmdir|fills|empties|"
+     "closes|marks|ends|breaks "
      "NAME ... [told=ACQUISITION]",
      run_other},
     {"quota", "BYTES: are left", run_quota},

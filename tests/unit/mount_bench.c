@@ -265,7 +265,7 @@ tell_answer(struct bench *b, struct pending *p, enum rc rc)
 		a.result = b->cell->answer;
 	if (attr)
 		a.opens = (struct client_rights){.node = attr->node,
-		                                 .rights = attr->rights,
+		                                 .rights = wire_result_rights(&b->cell->answer),
 		                                 .check = {b->digits}};
 	if (b->heard)
 		b->heard(b->user, &p->op, rc);
