@@ -37,12 +37,17 @@ add_principals(json_t *to, const char *path)
 	json_t *list = json_array();
 	FILE *f = fopen(path, "re");
 	char *line = NULL, *name;
-	size_t room = 0;
+	size_t room = 0, size = 0;
+	ssize_t n;
 
-	while (f && getline(&line, &room, f) > 0)
+	while (f && (n = getline(&line, &room, f)) > 0) {
+		size += (size_t)n;
 		if ((name = principal_in(line)) != NULL)
-			json_array_append_new(list, json_string(name));
-	if (f && !ferror(f))
+			json_array_append_new(list, json_path(bytes_of(name)));
+	}
+	if (f && !ferror(f) && size > LIMIT_ACL)
+		json_object_set_new(to, "error", json_string("longer than 64 KiB: gives no right"));
+	else if (f && !ferror(f))
 		json_object_set(to, "principals", list);
 	else
 		json_object_set_new(to, "error",
@@ -90,7 +95,7 @@ add_right(json_t *acls, const char *root, const char *path, const char *right)
 	}
 	name[n] = '\0';
 	one = json_object();
-	json_object_set_new(one, "acl", json_string(name));
+	json_object_set_new(one, "acl", json_path(bytes_of(name)));
 	snprintf(file, sizeof file, "%s/acl/%s", root, name);
 	add_principals(one, file);
 	json_object_set_new(acls, right, one);

@@ -37,7 +37,7 @@ on_principals(void *user, const struct message *m)
 		if (row.key.len == 0 || !key_to_text(row.key.data, row.key.len, key, sizeof key))
 			key[0] = '\0';
 		one = json_object();
-		json_object_set_new(one, "name", json_text(row.name.data, row.name.len));
+		json_object_set_new(one, "name", json_path(row.name));
 		json_object_set_new(one, "public_key", json_string(key));
 		json_array_append_new(l->all, one);
 		l->more = m->principals.more != 0;
@@ -174,7 +174,7 @@ print_key(const struct ctl *ctl, const struct key_public *key)
 	all = json_object();
 	json_object_set_new(all, "kind", json_string(kinds[key->kind]));
 	if (key->kind == KEY_PRINCIPAL)
-		json_object_set_new(all, "name", json_string(key->name));
+		json_object_set_new(all, "name", json_path(bytes_of(key->name)));
 	json_object_set_new(all, "public_key", json_string(text));
 	json_text_print(all);
 	json_decref(all);

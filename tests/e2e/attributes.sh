@@ -129,6 +129,11 @@ assert list(acls) == ["read", "write", "change"], acls' "$work/out"
 	printf 'ann\033[2J\302\2332J\n' > "$m/acl/team"
 	"${acl[@]}" "$d/f" | grep -Fqx 'write   team: ann\x1b[2J\xc2\x9b2J'
 	"${acl[@]}" --json "$d/f" | grep -iFq '"ann\u001b[2J\u009b2J"'
+	printf 'bob\nJos\351\n' > "$m/acl/team"
+	"${acl[@]}" "$d/f" | grep -Fqx 'write   team: bob Jos\xe9'
+	"${acl[@]}" --json "$d/f" | grep -Fq '"Jos\\xe9"'
+	{ echo bob && head -c 65536 /dev/zero | tr '\0' '#'; } > "$m/acl/team"
+	"${acl[@]}" "$d/f" | grep -qx 'write   team: (longer than 64 KiB: gives no right)'
 	rm "$m/acl/team"
 	"${acl[@]}" "$d/f" | grep -qx 'write   team: (there is no such ACL file)'
 	: > "$m/acl/team"
