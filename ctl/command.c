@@ -315,6 +315,7 @@ run_form(const struct scan *s, const struct ctl_form *f, int argc, char **argv)
 	if (code == CTL_OK)
 		code = check_options(s, f);
 	unsaid = f->unsaid != 0 ? f->unsaid : CTL_FAILED;
+	given.cell_chosen = given.cell != NULL && given.cell != getenv("LSFS_CELL");
 	return code == CTL_OK ? f->run(&given, argc, argv) : code;
 }
 

@@ -18,6 +18,7 @@ enum { CTL_NOT_RUN = 126, CTL_NOT_FOUND = 127 };
 /* The options that every command has. */
 struct ctl {
 	const char *cell; /* --cell, else $LSFS_CELL, else NULL: path of a cell file, or a name */
+	bool cell_chosen; /* by --cell: another one is not meant */
 	const char *key;  /* --key, else $LSFS_KEY, else NULL */
 	bool json;
 	char **command; /* the program to run and its arguments, of a form that has them */

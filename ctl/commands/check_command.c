@@ -81,6 +81,25 @@ check_by_cell(const struct ctl *ctl, const char *sequencer)
 	return rc;
 }
 
+/* Makes the cell of the sequencer the one that is asked, unless the user means another. */
+static int
+choose(struct ctl *ctl, const char *sequencer, const char *cell)
+{
+	static struct cell_file cell_file;
+	char path[PATH_MAX];
+
+	if (ctl->cell && !cell_find(ctl, path, &cell_file))
+		return CTL_UNKNOWN;
+	if (ctl->cell && strcmp(cell_file.name, cell) == 0)
+		return CTL_OK;
+	if (ctl->cell_chosen) {
+		log_error("%s: is of cell %s, not of %s", sequencer, cell, cell_file.name);
+		return CTL_UNKNOWN;
+	}
+	ctl->cell = cell;
+	return CTL_OK;
+}
+
 /* The cell's name stands in "/ls/CELL/PATH:...". */
 static int
 run(const struct ctl *ctl, int argc, char **argv)
@@ -90,16 +109,16 @@ run(const struct ctl *ctl, int argc, char **argv)
 	const char *name = argv[0] + strlen("/ls/");
 	struct ctl named = *ctl;
 	struct sequencer s;
+	int code;
 
 	(void)argc;
 	if (!parse(argv[0], &s))
 		return CTL_FAILED;
 	snprintf(cell, sizeof cell, "%.*s", (int)strcspn(name, "/"), name);
-	if (!ctl->cell && place_mounted_cells(cell, &mount) == 1)
+	if (!ctl->cell_chosen && place_mounted_cells(cell, &mount) == 1)
 		return check_by_mount(&mount, argv[0]);
-	if (!named.cell)
-		named.cell = cell;
-	return check_by_cell(&named, argv[0]);
+	code = choose(&named, argv[0], cell);
+	return code == CTL_OK ? check_by_cell(&named, argv[0]) : code;
 }
 
 static int

@@ -46,6 +46,13 @@ case_check() {
 	rm "$d/f"
 	check "$second" "stale: the node was deleted"
 	one_line 1 "not a sequencer" "$LSCTL" check nonsense
+	# A sequencer is of one cell, whatever other one is meant otherwise.
+	"$LSCTL" cell create dc2 --dir "$work/dc2" --replica 127.0.0.1:1 > /dev/null
+	is "$(LSFS_CELL=$work/dc2/dc2.conf limit 10 "$LSCTL" check "$second" || echo " $?")" \
+		"stale: the node was deleted
+ 1"
+	one_line 3 "is of cell dc1, not of dc2" \
+		"$LSCTL" --cell "$work/dc2/dc2.conf" check "$second"
 	is "$(exec 7<> "$m/.cell/check"; echo nonsense >&7; cat <&7)" "stale: not a sequencer"
 	refused "Invalid argument" cat "$m/.cell/check"
 }
