@@ -200,6 +200,12 @@ ctl_take_span(void *to, const char *text)
 	return false;
 }
 
+bool
+ctl_is_whole(const char *text)
+{
+	return text[0] != '\0' && text[strspn(text, "0123456789")] == '\0';
+}
+
 static bool
 take(const struct ctl_option *o, const char *text)
 {
@@ -213,9 +219,11 @@ take(const struct ctl_option *o, const char *text)
 	} else if (o->most > 0) {
 		const double number = strtod(text, &end);
 
-		ok = text[0] != '\0' && *end == '\0' && number >= o->least && number <= o->most;
+		ok = text[0] != '\0' && *end == '\0' && number >= o->least && number <= o->most &&
+		     (!o->whole || ctl_is_whole(text));
 		*(double *)o->to = number;
-		snprintf(why, sizeof why, "not a number from %g to %.0f", o->least, o->most);
+		snprintf(why, sizeof why, "not a %snumber from %g to %.0f",
+		         o->whole ? "whole " : "", o->least, o->most);
 	} else {
 		*(const char **)o->to = text;
 	}

@@ -34,6 +34,7 @@ struct ctl_option {
 	void *to;
 	bool (*take)(void *to, const char *text);
 	double least, most;
+	bool whole; /* a number without a fraction */
 	const char *wrong;
 	const char *only; /* the one form of the command that has it; NULL: all */
 	bool needed;      /* by that form, or by all */
@@ -74,6 +75,8 @@ int ctl_run(const struct ctl_command *const *all, int argc, char **argv);
 int ctl_unsaid(void);
 /* Prints that `what` is a wrong use of the command, and `why`. Returns the exit code of that. */
 int ctl_usage(const char *what, const char *why);
+/* True for digits alone: no sign, no blank, no fraction. */
+bool ctl_is_whole(const char *text);
 /* Takes a whole number from 1 on, as an option's uint64_t. */
 bool ctl_take_count(void *to, const char *text);
 /* Takes a span of time, as 2, 2s or 1d, as an option's double of seconds. */

@@ -24,11 +24,8 @@ static double check_every_s = 5, check_fails = 3;
 static bool
 take_delay(void *to, const char *text)
 {
-	char *end;
-	const double seconds = strtod(text, &end);
-
 	*(const char **)to = text;
-	return end != text && *end == '\0' && seconds >= 0 && seconds <= LIMIT_LOCK_DELAY_S;
+	return ctl_is_whole(text) && strtod(text, NULL) <= LIMIT_LOCK_DELAY_S;
 }
 
 static bool
@@ -42,19 +39,20 @@ take_jeopardy(void *to, const char *text)
 #define LOCK_OPTIONS \
     {"nonblock", 'n', .to = &at_once}, \
     {"wait", 'w', "SECONDS", &given.wait_s, .most = 1e9}, \
-    {"conflict-exit-code", 'E', "CODE", &busy_code, .most = 255}, \
-    {"lock-delay", 0, "SECONDS", &given.delay, take_delay, .wrong = "not a number from 0 to 60"}, \
+    {"conflict-exit-code", 'E', "CODE", &busy_code, .most = 255, .whole = true}, \
+    {"lock-delay", 0, "SECONDS", &given.delay, take_delay, \
+     .wrong = "not a whole number from 0 to 60"}, \
     {"jeopardy", 0, "freeze|ignore", &given.freeze, take_jeopardy, \
      .wrong = "neither freeze nor ignore"}, \
     {"check", 0, "SHELL-COMMAND", .to = &given.check}, \
     {"check-every", 0, "SPAN", &check_every_s, ctl_take_span, \
      .wrong = "not a number with s, m, h, d or w"}, \
-    {"check-fails", 0, "N", &check_fails, .least = 1, .most = 1000}
+    {"check-fails", 0, "N", &check_fails, .least = 1, .most = 1000, .whole = true}
 /* clang-format on */
 
 static const struct ctl_option options[] = {
     {"shared", 's', .to = &given.shared},
-    {"slots", 0, "N", &slots, .least = 1, .most = LIMIT_SLOTS},
+    {"slots", 0, "N", &slots, .least = 1, .most = LIMIT_SLOTS, .whole = true},
     LOCK_OPTIONS,
     {0},
 };
@@ -183,7 +181,7 @@ static const struct ctl_option once_options[] = {
      .needed = true},
     {"nonblock", 'n', .to = &at_once},
     {"wait", 'w', "SECONDS", &given.wait_s, .most = 1e9},
-    {"conflict-exit-code", 'E', "CODE", &busy_code, .most = 255},
+    {"conflict-exit-code", 'E', "CODE", &busy_code, .most = 255, .whole = true},
     {"jeopardy", 0, "freeze|ignore", &given.freeze, take_jeopardy,
      .wrong = "neither freeze nor ignore"},
     {0},

@@ -12,6 +12,15 @@ case_usage() {
 	one_line 2 "lsctl: " "$LSCTL" nonsense
 	one_line 2 "lsctl: " "$LSCTL" lock
 	[ ! -e "$data" ]
+	local number
+	for number in 5.5 0x1e 1e1 +5 ' 5' '' 61; do
+		one_line 2 "not a whole number" \
+			"$LSCTL" lock --lock-delay "$number" "$work/f" -- true
+	done
+	one_line 2 "2.7: not a whole number" "$LSCTL" lock --slots 2.7 "$work/f" -- true
+	one_line 2 "1.9: not a whole number" "$LSCTL" lock -E 1.9 "$work/f" -- true
+	one_line 2 "2.5: not a whole number" "$LSCTL" lock --check-fails 2.5 "$work/f" -- true
+	[ ! -e "$work/f" ]
 	"$LSFS" --help | grep -q -- --standalone
 	"$LSFS" --version | grep -q '^lsfs '
 	"$LSCTL" --help | grep -q verify
