@@ -391,13 +391,22 @@ find_command(const char *name)
 	return NULL;
 }
 
+/* As other programs have it, an empty variable is as one that is not set. */
+static const char *
+variable(const char *name)
+{
+	const char *value = getenv(name);
+
+	return value != NULL && value[0] != '\0' ? value : NULL;
+}
+
 int
 ctl_run(const struct ctl_command *const *all, int argc, char **argv)
 {
 	struct scan s = begin(argc, argv, version_only, true);
 
 	commands = all;
-	given = (struct ctl){.cell = getenv("LSFS_CELL"), .key = getenv("LSFS_KEY")};
+	given = (struct ctl){.cell = variable("LSFS_CELL"), .key = variable("LSFS_KEY")};
 	/* A monitor takes the exit code of wrong use for that of a cell that is down, unless it
 	 * differs. */
 	for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)

@@ -92,6 +92,7 @@ case_in_use() {
 	[ ! -e "$work/data2" ] || [ -z "$(ls -A "$work/data2")" ] || ! pgrep -f "data2"
 	echo alive > "$m/f"
 	is "$(cat "$m/f")" alive
+	LSFS_CELL="" LSFS_KEY="" "$LSCTL" cell show | grep -q "cell  *local"
 	stop
 }
 
