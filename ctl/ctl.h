@@ -87,6 +87,12 @@ bool ctl_take_span(void *to, const char *text);
 /* Goes on as this command. If that can't be run, returns its exit code, after an error message. */
 int program_become(char *const command[]);
 
+/* ---- commands/acl_command.c ---- */
+
+/* True if the ACL file of that name has a line `*`, or one of its groups has. `root`: of a mount.
+ */
+bool acl_names_everybody(const char *root, const char *name);
+
 /* ---- completion.c ---- */
 
 /* Prints the words that may stand in the place of argv[argc - 1], for a shell, when the others are

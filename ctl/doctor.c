@@ -286,18 +286,12 @@ note_mount(const struct visit *v, const struct mountinfo *info, const struct run
 static void
 look_at_everybody(json_t *findings, const char *root)
 {
-	char name[LIMIT_NAME + 1], path[PATH_MAX], line[LIMIT_PRINCIPAL + 2];
+	char name[LIMIT_NAME + 1];
 	const ssize_t n = getxattr(root, "user.ls.acl.write", name, LIMIT_NAME);
-	FILE *acl;
 
 	name[n > 0 ? n : 0] = '\0';
-	snprintf(path, sizeof path, "%.*s/acl/%s", PATH_MAX - LIMIT_NAME - 8, root, name);
-	acl = n > 0 ? fopen(path, "re") : NULL;
-	while (acl != NULL && fgets(line, sizeof line, acl) != NULL)
-		if (strcmp(line, "*\n") == 0 || strcmp(line, "*") == 0)
-			finding_add_detail(findings, FINDING_everybody_in, root, "by acl/%s", name);
-	if (acl != NULL)
-		fclose(acl);
+	if (n > 0 && acl_names_everybody(root, name))
+		finding_add_detail(findings, FINDING_everybody_in, root, "by acl/%s", name);
 }
 
 /* A mount answers only its own user, unless others are allowed to use it. */

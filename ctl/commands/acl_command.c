@@ -59,6 +59,40 @@ add_principals(json_t *to, const char *path)
 	json_decref(list);
 }
 
+/* `files` may be looked into, as by the cell. */
+static bool
+names_everybody(const char *root, const char *name, int depth, int *files)
+{
+	char path[PATH_MAX], *line = NULL;
+	const char *who;
+	bool found = false;
+	size_t room = 0;
+	FILE *f;
+
+	if (depth > LIMIT_GROUP_DEPTH || *files == 0 || strchr(name, '/') != NULL)
+		return false;
+	--*files;
+	snprintf(path, sizeof path, "%.*s/acl/%.*s", PATH_MAX - LIMIT_NAME - 8, root, LIMIT_NAME,
+	         name);
+	f = fopen(path, "re");
+	while (f && !found && getline(&line, &room, f) > 0)
+		if ((who = principal_in(line)) != NULL)
+			found = strcmp(who, "*") == 0 ||
+			        (who[0] == '@' && names_everybody(root, who + 1, depth + 1, files));
+	free(line);
+	if (f)
+		fclose(f);
+	return found;
+}
+
+bool
+acl_names_everybody(const char *root, const char *name)
+{
+	int files = LIMIT_GROUPS;
+
+	return names_everybody(root, name, 0, &files);
+}
+
 /* ---- a node ---- */
 
 /* The root of the mount that holds the node. */

@@ -224,9 +224,19 @@ case_everybody_on_the_machine() {
 	mount_at "$work/open" allow_other
 	finds "$work/open: allow_other lets every user of this machine write: by acl/everyone" \
 		"$work/open"
+	printf '@people\n' > "$m/acl/team"
+	setfattr -n user.ls.acl.write -v team "$m"
+	echo '@team' > "$m/acl/people"
+	well "$work/open"
+	for line in '* # all' ' *' '*'; do
+		printf '%s' "$line" > "$m/acl/people"
+		finds "$work/open: allow_other lets every user of this machine write: by acl/team" \
+			"$work/open"
+	done
 	setfattr -n user.ls.acl.write -v admin "$m"
 	well "$work/open"
 	setfattr -n user.ls.acl.write -v everyone "$m"
+	rm "$m/acl/team" "$m/acl/people"
 	limit 10 umount "$work/open"
 }
 
