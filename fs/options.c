@@ -255,6 +255,8 @@ fit_together(const struct options *o)
 {
 	if (o->replace && (o->configured || o->standalone || o->cell != NULL))
 		log_error("--replace: the mount keeps its options: give none");
+	else if (o->cell != NULL && !o->standalone)
+		log_error("--cell: only with --standalone: SOURCE names the cell (see --help)");
 	else if (o->lasting && o->grace_s > 0)
 		log_error("options lasting and grace: a lasting session has no grace limit");
 	else

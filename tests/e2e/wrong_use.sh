@@ -9,6 +9,7 @@ case_usage() {
 	one_line 2 "nonsense" "$LSFS" -o nonsense --standalone "$data" "$m"
 	one_line 2 "commit" "$LSFS" -o commit=never --standalone "$data" "$m"
 	one_line 2 "lock_delay" "$LSFS" -o lock_delay=61 --standalone "$data" "$m"
+	one_line 2 "only with --standalone" "$LSFS" --cell name "$data" "$m"
 	one_line 2 "lsctl: " "$LSCTL" nonsense
 	one_line 2 "lsctl: " "$LSCTL" lock
 	[ ! -e "$data" ]
