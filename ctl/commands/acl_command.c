@@ -95,23 +95,28 @@ acl_names_everybody(const char *root, const char *name)
 
 /* ---- a node ---- */
 
-/* The root of the mount that holds the node. */
+/* The root of the mount that holds the node; empty where only a part of the cell is mounted. */
 static bool
 mount_of(const char *path, char root[PATH_MAX])
 {
 	static struct mountinfo info;
+	char canonical[PATH_MAX];
 	struct stat st;
 
 	if (stat(path, &st) < 0) {
 		log_error("%s: %s", path, strerror(errno));
 		return false;
 	}
-	if (!mountinfo_of_device(st.st_dev, &info) || !mountinfo_is_cell(&info)) {
-		log_error("%s: in no mount of lsfs", path);
-		return false;
+	if (mountinfo_of_device(st.st_dev, &info) && mountinfo_is_cell(&info)) {
+		snprintf(root, PATH_MAX, "%s", info.path);
+		return true;
 	}
-	snprintf(root, PATH_MAX, "%s", info.path);
-	return true;
+	root[0] = '\0';
+	if (mountinfo_canonical(path, canonical) == 0 && mountinfo_above(canonical, &info) &&
+	    mountinfo_is_cell(&info))
+		return true;
+	log_error("%s: in no mount of lsfs", path);
+	return false;
 }
 
 static bool
@@ -131,7 +136,11 @@ add_right(json_t *acls, const char *root, const char *path, const char *right)
 	one = json_object();
 	json_object_set_new(one, "acl", json_path(bytes_of(name)));
 	snprintf(file, sizeof file, "%s/acl/%s", root, name);
-	add_principals(one, file);
+	if (root[0] != '\0')
+		add_principals(one, file);
+	else
+		json_object_set_new(one, "error",
+		                    json_string("the file is not in the part that is mounted"));
 	json_object_set_new(acls, right, one);
 	return true;
 }

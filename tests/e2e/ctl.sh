@@ -261,6 +261,7 @@ case_a_part_of_the_cell() {
 		"$LSCTL" status --check
 		"$LSCTL" doctor
 		"$LSCTL" doctor f
+		"$LSCTL" acl show f | tail -n 1
 		"$LSCTL" lock f -- sh -c '"$LSCTL" check "\$LS_SEQUENCER"
 			"$LSCTL" locks . | grep -o "^/part/f"'
 		"$LSCTL" watch -n 1 f & watcher=\$!
@@ -269,8 +270,9 @@ case_a_part_of_the_cell() {
 	E
 	exits 1 limit 30 unshare --mount sh "$work/script" > "$work/out" 2> "$work/err"
 	cat "$work/out" "$work/err"
-	is "$(head -n 5 "$work/out" | xargs)" "good nothing found nothing found valid /part/f"
-	sed -n 6p "$work/out" | grep -q '"event": "contents_modified", "path": "/ls/local/part/f"'
+	is "$(head -n 6 "$work/out" | xargs)" "good nothing found nothing found change admin:\
+ (the file is not in the part that is mounted) valid /part/f"
+	sed -n 7p "$work/out" | grep -q '"event": "contents_modified", "path": "/ls/local/part/f"'
 
 	# Or one file.
 	touch "$work/alone"
