@@ -33,6 +33,7 @@ struct holder {
 	struct earlier_try earlier;
 	int fd;
 	bool directory;
+	bool blind;    /* poll(2) tells nothing of a directory, nor of what we may not read */
 	short stirred; /* poll(2) has told so of the node */
 	uint64_t session;
 	bool lasting; /* it never expires */
@@ -129,6 +130,8 @@ open_node(struct holder *h)
 {
 	char canonical[PATH_MAX] = "";
 	const char *path = h->l->path;
+	/* A FIFO elsewhere would block us. */
+	const int how = O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
 	struct mount_status s;
 	struct stat st;
 	bool gone;
@@ -138,7 +141,10 @@ open_node(struct holder *h)
 	gone = realpath(path, canonical) == NULL && errno == ENOENT &&
 	       getxattr(dirname(canonical), "user.ls.lock_generation", NULL, 0) < 0;
 	if (!gone)
-		h->fd = open(path, O_RDONLY | O_CREAT | O_CLOEXEC | O_NOCTTY, 0666);
+		h->fd = open(path, O_RDONLY | how, 0666);
+	h->blind = !gone && h->fd < 0 && errno == EACCES && h->l->every_s == 0;
+	if (h->blind) /* locks need the right to write alone */
+		h->fd = open(path, O_WRONLY | how, 0666);
 	if (!gone && h->fd < 0 && errno == EISDIR)
 		h->fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (gone || h->fd < 0 || fstat(h->fd, &st) < 0 ||
@@ -147,6 +153,7 @@ open_node(struct holder *h)
 		        errno == ENODATA || errno == EOPNOTSUPP ? "not on a mounted cell"
 		                                                : strerror(errno));
 	h->directory = S_ISDIR(st.st_mode);
+	h->blind |= h->directory;
 	/* The command inherits the descriptor, as with flock(1): if we are killed, the lock is held
 	 * until the command ends. When the command ends we unlock explicitly, since a descendant of
 	 * it may still have the descriptor open. */
@@ -404,7 +411,7 @@ check_session(struct holder *h)
 }
 
 /* Looks whether the node is still there when its descriptor is dead or has an event pending, which
- * the read takes away. Of a directory poll(2) tells nothing. False when the lock is lost. */
+ * the read takes away. False when the lock is lost. */
 static bool
 check_node(const struct holder *h)
 {
@@ -412,10 +419,9 @@ check_node(const struct holder *h)
 	struct stat st;
 	char byte;
 
-	if (!deleted && !h->stirred && !h->directory)
+	if (!deleted && !h->stirred && !h->blind)
 		return true;
-	if ((deleted || h->directory) && lsfs_set_sequencer(h->fd, NULL) < 0 &&
-	    errno == ECANCELED) {
+	if ((deleted || h->blind) && lsfs_set_sequencer(h->fd, NULL) < 0 && errno == ECANCELED) {
 		report(h, (struct report){.kind = HOLDER_UNLOCKED});
 		return false;
 	}
@@ -423,7 +429,7 @@ check_node(const struct holder *h)
 		deleted = fstat(h->fd, &st) < 0 ? errno == ESTALE : st.st_nlink == 0;
 	if (deleted)
 		report(h, (struct report){.kind = HOLDER_DELETED});
-	else if (!h->directory && pread(h->fd, &byte, 1, 0) < 0)
+	else if (!h->blind && pread(h->fd, &byte, 1, 0) < 0)
 		log_debug("%s: %s", h->l->path, strerror(errno));
 	return !deleted;
 }
@@ -434,7 +440,7 @@ static int
 order(struct holder *h)
 {
 	struct pollfd wait[] = {{.fd = h->orders, .events = POLLIN},
-	                        {.fd = h->fd, .events = POLLPRI}};
+	                        {.fd = h->fd, .events = h->blind ? 0 : POLLPRI}};
 	char byte;
 
 	poll(wait, 2, ASK_EVERY_MS);

@@ -133,6 +133,28 @@ case_lock() {
 	down
 }
 
+# The lock needs the right to write alone.
+case_lock_what_may_not_be_read() {
+	start
+	echo x > "$m/f"
+	: > "$m/acl/none"
+	setfattr -n user.ls.acl.read -v none "$m/f"
+	refused "Permission denied" cat "$m/f"
+	is "$(limit 10 "$LSCTL" lock "$m/f" -- "$LSCTL" lock -n -E 5 "$m/f" -- true || echo $?)" 5
+	limit 20 "$LSCTL" lock "$m/f" -- sleep 1000 &
+	wait_until "it is locked" is_locked "$m/f"
+	rm "$m/f"
+	exits 75 wait $!
+	stop
+}
+is_locked() { [ "$(attribute lock "$1")" = exclusive ]; }
+
+# Not even one that nobody writes is waited for.
+case_lock_a_fifo() {
+	mkfifo "$work/fifo"
+	one_line 1 "not on a mounted cell" timeout 5 "$LSCTL" lock "$work/fifo" -- true
+}
+
 case_a_check() {
 	local lock=("$LSCTL" lock --check-every 0.1 --check-fails 2)
 	up > /dev/null
