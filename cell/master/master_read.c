@@ -4,10 +4,11 @@
 #include "cell/master/internal.h"
 #include "cell/master/sequencer.h"
 
+/* `whole`: of a delay, as the tree has it; that of a shared lock may stand beside its holders. */
 static int64_t
-delay_left_s(const struct master *m, uint64_t node, enum lock_state state)
+delay_left_s(const struct master *m, uint64_t node, int64_t whole)
 {
-	return state == LOCK_STATE_DELAYED ? m_delay_left_s(&m->delays, m->now, node) : 0;
+	return whole > 0 ? m_delay_left_s(&m->delays, m->now, node) : 0;
 }
 
 static void
@@ -35,7 +36,7 @@ add_waiters(struct master *m, struct result *r, struct buffer *scratch)
 	r->queue.path.data = scratch->data;
 	r->queue.holders.packed.data = scratch->data + r->queue.path.len;
 	r->queue.waiters.packed = (struct bytes){scratch->data + before, scratch->len - before};
-	r->queue.delay_left_s = delay_left_s(m, r->queue.node, r->queue.state);
+	r->queue.delay_left_s = delay_left_s(m, r->queue.node, r->queue.delay_left_s);
 }
 
 /* ---- the next lock ---- */
@@ -158,7 +159,7 @@ m_read_answer(struct master *m, const struct requester *who, const struct guard 
 	if (op->code == OP_get_lock) {
 		q = m_queue_find(m, op->get_lock.node);
 		r->lock.waiters = q != NULL ? q->n : 0;
-		r->lock.delay_left_s = delay_left_s(m, op->get_lock.node, r->lock.state);
+		r->lock.delay_left_s = delay_left_s(m, op->get_lock.node, r->lock.delay_left_s);
 		if (r->lock.ttl_left_s > 0)
 			r->lock.ttl_left_s =
 			    (uint32_t)m_delay_left_s(&m->lives, m->now, op->get_lock.node);

@@ -418,7 +418,7 @@ enum { WIRE_MINOR = 0 };
 #define WIRE_result_lock(F)                                                                   \
 	F(u64, lock_generation, 0)                                                                \
 	F(u8, state, 0)            /* enum lock_state */                                          \
-	F(i64, delay_left_s, 0)    /* rounded up, while delayed */                                \
+	F(i64, delay_left_s, 0)    /* rounded up; of a shared lock with holders, too */           \
 	F(u64, waiters, 0)                                                                        \
 	F(i64, now_ns, 0)          /* the master's wall clock, for "seconds held" */              \
 	F(list, holders, lock_holder)                                                             \

@@ -258,7 +258,8 @@ record_lock_call(struct mount *m, struct call *c)
 
 /* ---- F_GETLK ---- */
 
-/* Replies with the first conflicting holder, and with its pid if the holder is on this machine. */
+/* Replies with the first conflicting holder, and with its pid if the holder is on this machine; or
+ * with the delay that a shared lock has left. */
 static void
 getlk_holders(struct mount *m, struct call *c, const struct result_lock *r,
               struct mount_reply *reply)
@@ -277,6 +278,8 @@ getlk_holders(struct mount *m, struct call *c, const struct result_lock *r,
 		reply->lock_pid = holder.session == m->session.id ? (pid_t)holder.pid : 0;
 		return;
 	}
+	if (c->event.lock_mode == LOCK_EXCLUSIVE && r->delay_left_s > 0)
+		reply->lock_mode = LOCK_SHARED;
 }
 
 static void

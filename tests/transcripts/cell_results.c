@@ -151,7 +151,7 @@ put_lock(struct buffer *to, const struct result_lock *lock)
 	struct lock_holder h;
 
 	buffer_printf(to, "%s", states[lock->state]);
-	if (lock->state == LOCK_STATE_DELAYED)
+	if (lock->state == LOCK_STATE_DELAYED || lock->delay_left_s > 0)
 		buffer_printf(to, ", %ld s left", (long)lock->delay_left_s);
 	while (wire_next_lock_holder(&at, &h)) {
 		buffer_printf(to, ", %lu of session %lu has token %lu", (unsigned long)h.owner,

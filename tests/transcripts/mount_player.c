@@ -203,6 +203,8 @@ other_does(struct player *p, const char *what, const char *name, const char *to)
 		return run(b->cell, b->other, OP(make_ephemeral, .node = node));
 	if (!strcmp(what, "ends"))
 		return end_session(b->cell, b->other, SESSION_CLOSED);
+	if (!strcmp(what, "expires"))
+		return end_session(b->cell, b->other, SESSION_EXPIRED);
 	script_misuse(p->s, "another machine does nothing that is called \"%s\"", what);
 }
 
@@ -347,7 +349,7 @@ static const struct script_command commands[] = {
     {"resume", ": the cell answers everything, from now on at once", run_resume},
     {"other",
      "writes|deletes|locks|unlocks|renames|restricts|hides|creates|mkdir|rmdir|fills|empties|"
-     "closes|marks|ends|breaks "
+     "closes|marks|ends|expires|breaks "
      "NAME ... [told=ACQUISITION]",
      run_other},
     {"quota", "BYTES: are left", run_quota},
