@@ -140,14 +140,11 @@ copy_acls(struct tree_copy *t, const char *path, const char *made)
 		if (wanted[0] == '\0' || strcmp(wanted, has) == 0)
 			continue;
 		snprintf(at, sizeof at, "%s/%s", t->acl, wanted);
-		if (access(at, F_OK) < 0) {
-			if (errno != ENOENT)
-				error = errno;
+		if (t->acl[0] != '\0' && access(at, F_OK) < 0 && errno == ENOENT)
 			continue;
-		}
 		snprintf(at, sizeof at, "/proc/self/fd/%d/%s", t->to, made);
-		if (setxattr(at, names[i], wanted, strlen(wanted), 0) < 0)
-			error = errno;
+		if (setxattr(at, names[i], wanted, strlen(wanted), 0) < 0 && errno != ENOENT)
+			error = errno; /* else its cell has no such file */
 	}
 	if (error != 0)
 		failed(t, t->to_name, path, error);

@@ -16,9 +16,9 @@
 struct tree_copy {
 	int from, to;                    /* the roots, open directories */
 	const char *from_name, *to_name; /* in messages */
-	char acl[PATH_MAX];              /* the directory of the target cell's ACL files */
-	bool roots[2]; /* `from`, `to` is the root of its cell: its acl/ is left alone */
-	bool quiet;    /* says nothing of what is refused */
+	char acl[PATH_MAX]; /* of the target cell's ACL files; empty: its mount is a part without */
+	bool roots[2];      /* `from`, `to` is the root of its cell: its acl/ is left alone */
+	bool quiet;         /* says nothing of what is refused */
 	/* Called with each source directory before it is listed, by one thread at a time; its
 	 * descriptor is handed over. */
 	void (*entered)(void *user, const char *path, int fd);

@@ -37,6 +37,7 @@ struct side {
 	const char *path;
 	char mountpoint[PATH_MAX];
 	char cell[LIMIT_CELL_NAME + 1];
+	bool whole;                /* the cell is mounted there, not a part of it */
 	char inside[2 * PATH_MAX]; /* its path in the cell; empty: the cell's root */
 	int fd;
 };
@@ -78,6 +79,7 @@ side_open(struct side *s, char why[256])
 		return false;
 	}
 	snprintf(s->mountpoint, sizeof s->mountpoint, "%s", info.path);
+	s->whole = info.whole;
 	mounted_path_inside(&info, canonical, s->inside);
 	mounted_path_cell(&info, cell);
 	if (cell[0] == '\0' || (s->cell[0] != '\0' && strcmp(cell, s->cell) != 0)) {
@@ -235,7 +237,10 @@ open_all(struct mirror *m, char why[512])
 	m->copy.to_name = m->to.path;
 	m->copy.roots[0] = m->from.inside[0] == '\0';
 	m->copy.roots[1] = m->to.inside[0] == '\0';
-	snprintf(m->copy.acl, sizeof m->copy.acl, "%.*s/acl", PATH_MAX - 8, m->to.mountpoint);
+	m->copy.acl[0] = '\0';
+	if (m->to.whole)
+		snprintf(m->copy.acl, sizeof m->copy.acl, "%.*s/acl", PATH_MAX - 8,
+		         m->to.mountpoint);
 	m->copy.entered = on_entered;
 	m->copy.user = m;
 	m->everything = true;

@@ -134,6 +134,24 @@ case_names_of_acls() {
 	wait_until "the name is there" is_taken
 }
 
+# Also where only a part of the cell is mounted, in which its ACL files are not.
+case_names_of_acls_in_a_part() {
+	local pid
+	mkdir "$m/parted" "$n/apart" "$work/part"
+	touch "$m/parted/guarded" "$m/parted/inherits"
+	setfattr -n user.ls.acl.read -v both "$m/parted/guarded"
+	setfattr -n user.ls.acl.write -v here "$m/parted/inherits"
+	mount --bind "$n/apart" "$work/part"
+	"$LSCTL" mirror "$m/parted" "$work/part" 2> "$work/parted" &
+	pid=$!
+	wait_until "it is level" grep -q "level with" "$work/parted"
+	is "$(attribute acl.read "$n/apart/guarded")" both
+	is "$(attribute acl.write "$n/apart/inherits")" everyone
+	end_mirror "$pid"
+	wait_until "its worker has ended" not pgrep -f -- "mirror --under-lock $m/parted"
+	umount "$work/part"
+}
+
 # Contents do not come without their ACLs: nobody reads there what may not be read here.
 case_an_acl_that_is_refused() {
 	local pid at
