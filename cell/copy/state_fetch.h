@@ -11,7 +11,7 @@
 #ifndef LSFS_COPY_STATE_FETCH_H
 #define LSFS_COPY_STATE_FETCH_H
 
-#include "cell/base/backoff.h"
+#include "cell/base/mono.h"
 #include "cell/wire/types.h"
 
 struct state_fetch_policy {

@@ -10,7 +10,7 @@
 #define LSFS_NET_TRANSPORT_H
 
 #include <uv.h>
-#include "cell/base/backoff.h"
+#include "cell/base/mono.h"
 #include "cell/wire/channel.h"
 
 struct transport;

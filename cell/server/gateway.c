@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cell/base/backoff.h"
 #include "cell/base/memory.h"
 #include "cell/base/must.h"
 #include "cell/wire/codec.h"
