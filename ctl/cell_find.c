@@ -7,7 +7,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "cell/config/key_file.h"
-#include "cell/config/newer_list.h"
 #include "cell/sys/log.h"
 #include "ctl/cell.h"
 
@@ -84,7 +83,7 @@ cell_find(const struct ctl *ctl, char path[PATH_MAX], struct cell_file *cell_fil
 			return false;
 	if (!cell_read(path, cell_file))
 		return false;
-	if (newer_list_around(path, cell_file))
+	if (cell_file_renew(path, cell_file))
 		log_debug("%s: a replica of this machine has a newer list of replicas", path);
 	return true;
 }

@@ -6,7 +6,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "cell/config/key_file.h"
-#include "cell/config/newer_list.h"
 #include "cell/sys/log.h"
 #include "cell/sys/mountinfo.h"
 #include "cell/host/server_process.h"
@@ -93,7 +92,7 @@ open_cell(struct source *s, const struct options *o)
 		          s->path);
 		return false;
 	}
-	newer_list_around(s->path, &s->cell_file);
+	cell_file_renew(s->path, &s->cell_file);
 	if (s->cell_file.srv[0] != '\0' &&
 	    !srv_lookup(s->cell_file.srv, &s->srv, why, sizeof why)) {
 		log_error("%s: %s", s->path, why);

@@ -76,6 +76,16 @@ bool cell_file_read(const char *path, struct cell_file *cell_file, char *why, si
 int cell_file_write(const char *path, const struct cell_file *cell_file);
 /* Like cell_file_write, but replaces an existing file. 0 or -errno. */
 int cell_file_replace(const char *path, const struct cell_file *cell_file);
+/* Copies the newest list of replicas of the same cell, with its version, from DIRECTORY/cell.conf
+ * and DIRECTORY/N/cell.conf into *cell_file. A cell file names the replicas of the day on which it
+ * was copied, but each replica keeps the one in its data directory up to date. True when a newer
+ * list was found. Files that are missing, unreadable, or owned by neither root nor this user are
+ * ignored. */
+bool cell_file_renew_in(const char *directory, struct cell_file *cell_file);
+/* The same for the directory of the cell file `path` and for LOCALSTATEDIR/lib/lsfs/NAME: so on a
+ * machine with a replica the members are known even when every replica in the given cell file was
+ * replaced. */
+bool cell_file_renew(const char *path, struct cell_file *cell_file);
 /* A cell's name is 1..64 of letters, digits, '.', '_', '-', and starts with a letter or digit. */
 bool cell_file_cell_name_valid(const char *name);
 enum { CELL_FILE_HOST_MAX = 180 }; /* bytes; an address must fit into one line of inih */

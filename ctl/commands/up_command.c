@@ -6,7 +6,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "cell/config/cell_file.h"
-#include "cell/config/newer_list.h"
 #include "cell/sys/log.h"
 #include "cell/sys/mountinfo.h"
 #include "cell/sys/process.h"
@@ -218,7 +217,7 @@ read_existing(struct up *u, bool *exists)
 	if (found > 0) {
 		u->cell = u->cell_file.name;
 		if (!cell_file_is_standalone(&u->cell_file))
-			u->newer = newer_list_in(directory, &u->cell_file);
+			u->newer = cell_file_renew_in(directory, &u->cell_file);
 	}
 	return found >= 0;
 }

@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include "cell/config/cell_file.h"
-#include "cell/config/newer_list.h"
 #include "tests/unit/unit.h"
 
 #define KEY "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
@@ -362,16 +361,16 @@ TEST(test_newer_list)
 	strcpy(newest.listen, "[::]:9");
 	of_another.version = 8;
 	of_another.id[0] = 2;
-	assert_false(newer_list_around(path, &found));
+	assert_false(cell_file_renew(path, &found));
 	put_in_data_directory(1, &old);
-	assert_false(newer_list_around(path, &found));
+	assert_false(cell_file_renew(path, &found));
 	put_in_data_directory(4, &newest);
 	put_in_data_directory(6, &newer);
 	put_in_data_directory(200, &of_another);
-	assert_true(newer_list_around(path, &found));
+	assert_true(cell_file_renew(path, &found));
 	memset(newest.listen, 0, sizeof newest.listen);
 	assert_memory_equal(&found, &newest, sizeof found);
-	assert_false(newer_list_around(path, &found));
+	assert_false(cell_file_renew(path, &found));
 	drop_data_directory(1);
 	drop_data_directory(4);
 	drop_data_directory(6);
@@ -398,9 +397,9 @@ TEST(test_newer_list_of_another_user)
 	put_in_data_directory(3, &newer);
 	snprintf(where, sizeof where, "%s/3/cell.conf", directory);
 	assert_int_equal(chown(where, 12345, 12345), 0);
-	assert_false(newer_list_around(path, &old));
+	assert_false(cell_file_renew(path, &old));
 	assert_int_equal(chown(where, 0, 0), 0);
-	assert_true(newer_list_around(path, &old));
+	assert_true(cell_file_renew(path, &old));
 	drop_data_directory(3);
 }
 
