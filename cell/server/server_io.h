@@ -7,7 +7,7 @@
 
 #include "cell/base/clock_io.h"
 #include "cell/config/cell_file.h"
-#include "cell/config/sign_keys.h"
+#include "cell/config/key_file.h"
 #include "cell/copy/state_transfer.h"
 #include "cell/paxos/px.h"
 #include "cell/tree/rows.h"

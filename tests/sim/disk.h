@@ -4,7 +4,7 @@
 
 #include <bsd/sys/queue.h>
 #include <bsd/sys/tree.h>
-#include "cell/config/sign_keys.h"
+#include "cell/config/key_file.h"
 #include "cell/paxos/px.h"
 #include "cell/tree/tree.h"
 #include "tests/sim/world.h"

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "cell/config/sign_keys.h"
+#include "cell/config/key_file.h"
 #include "cell/replica/divergence.h"
 #include "cell/tree/tree.h"
 #include "cell/wire/types.h"

@@ -1,7 +1,7 @@
 /* A new list of replicas in the text of a cell file. */
 #include <string.h>
 #include "cell/config/cell_file_edit.h"
-#include "cell/config/sign_keys.h"
+#include "cell/config/key_file.h"
 #include "tests/unit/unit.h"
 
 static struct cell_file_replica
