@@ -309,7 +309,7 @@ check_writers() {
 		cell/tree counts quota.c
 		cell/tree delays lock_delay.c
 		cell/tree dirty dirty_rows.c load.c
-		cell/tree epochs epoch.c load.c
+		cell/tree epochs tree.c load.c
 		cell/tree loading load.c
 		cell/tree locks lock_table.c load.c
 		cell/tree members member_table.c load.c

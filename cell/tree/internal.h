@@ -27,7 +27,7 @@
 #include "cell/tree/tree.h"
 #include "cell/wire/codec.h"
 
-/* ---- epoch.c ----
+/* ---- tree.c ----
  *
  * Epochs: each master begins one before it serves. */
 
@@ -38,7 +38,7 @@ struct epochs {
 };
 
 /* Skips that many epochs. */
-void epoch_skip(struct tree *t, uint64_t epochs);
+void tree_skip_epochs(struct tree *t, uint64_t epochs);
 
 /* ---- member_table.c ----
  *

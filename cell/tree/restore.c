@@ -49,7 +49,7 @@ apply_restore(struct execution *x, const struct op_restore *o)
 
 	if (o->jump == 0 || !all_fit(t, o->jump))
 		return RC_RANGE;
-	epoch_skip(t, o->jump);
+	tree_skip_epochs(t, o->jump);
 	node_skip_numbers(t, o->jump);
 	lock_skip_fences(t, o->jump);
 	RB_FOREACH(n, nodes, &t->nodes.by_number)

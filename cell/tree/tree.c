@@ -1,4 +1,5 @@
-/* The beginning and the end of a tree, and its position in the log. */
+/* The beginning and the end of a tree, its position in the log, and its epochs. The first epoch of
+ * all makes the nodes of a new cell. */
 #include <stdlib.h>
 #include "cell/tree/internal.h"
 
@@ -58,4 +59,94 @@ struct ballot
 tree_origin(const struct tree *t)
 {
 	return t->position.origin;
+}
+
+/* ---- epochs ---- */
+
+void
+tree_skip_epochs(struct tree *t, uint64_t epochs)
+{
+	t->epochs.current += epochs;
+}
+
+static void
+set_acls(struct node *n, const char *read, const char *write, const char *change)
+{
+	node_set_acl(n, ACL_READ, bytes_of(read));
+	node_set_acl(n, ACL_WRITE, bytes_of(write));
+	node_set_acl(n, ACL_CHANGE, bytes_of(change));
+}
+
+/* An ACL file holds principals, one per line; "*" is every principal that is authenticated. */
+static struct node *
+make_acl_file(struct execution *x, struct node *acl, const char *name, const char *text)
+{
+	struct node *n = node_add(x->tree, acl, bytes_of(name), NODE_FILE, x->stamp_ns);
+
+	set_acls(n, "everyone", "admin", "admin");
+	node_set_contents(x->tree, n, bytes_copy(bytes_of(text)), x->stamp_ns);
+	return n;
+}
+
+static void
+make_cell(struct execution *x, bool closed)
+{
+	const char *all = closed ? "admin" : "everyone";
+	struct node *root, *acl;
+
+	root = node_add(x->tree, NULL, (struct bytes){0}, NODE_DIRECTORY, x->stamp_ns);
+	must(root->number == NODE_ROOT);
+	set_acls(root, all, all, "admin");
+	acl = node_add(x->tree, root, bytes_of("acl"), NODE_DIRECTORY, x->stamp_ns);
+	must(acl->number == NODE_ACL);
+	set_acls(acl, "everyone", "admin", "admin");
+	must(acl_is_admin_file(make_acl_file(x, acl, "admin", "admin\n")));
+	make_acl_file(x, acl, "everyone", "*\n");
+}
+
+/* The waiters of earlier masters have returned to this one, or have lost their places. */
+enum rc
+apply_settle_epoch(struct execution *x, const struct op_settle_epoch *o)
+{
+	if (o->epoch != x->tree->epochs.current)
+		return RC_OLD_EPOCH;
+	x->tree->epochs.settled = o->epoch;
+	return RC_OK;
+}
+
+/* A cell that is new or restored has the members and the administrator of its cell file. */
+static enum rc
+begin_cell(struct execution *x, const struct op_begin_epoch *o)
+{
+	if (!principal_table_may_begin(x->tree, o->admin_key))
+		return RC_INVAL;
+	if (o->members.count > 0 && member_table_begin(x, o->members) != RC_OK)
+		return RC_INVAL;
+	principal_table_begin(x, o->admin_key);
+	return RC_OK;
+}
+
+/* An epoch is not the round of the ballot: two masters may have had the same round. */
+enum rc
+apply_begin_epoch(struct execution *x, const struct op_begin_epoch *o)
+{
+	struct settings first;
+	struct tree_note *began;
+
+	if (settings_read(o->settings, &first) != RC_OK)
+		return RC_INVAL;
+	if (x->tree->members.n == 0 && begin_cell(x, o) != RC_OK)
+		return RC_INVAL;
+	if (x->tree->epochs.current == 0) {
+		settings_begin(x->tree, &first);
+		make_cell(x, o->closed != 0);
+	}
+	x->tree->epochs.current++;
+	x->tree->epochs.first_number = x->tree->nodes.next_number;
+	began = apply_note(x, TREE_EPOCH_BEGAN, 0);
+	began->epoch = x->tree->epochs.current;
+	began->ballot = o->ballot;
+	began->former = o->former;
+	began->name = bytes_copy(o->why);
+	return RC_OK;
 }
