@@ -263,7 +263,7 @@ check_writers() {
 		cell/client caching caching.c
 		cell/client requests client_request.c
 		cell/client session client_session.c
-		cell/client standby standby.c
+		cell/client standby client_connection.c
 		cell/client waits lock_waits.c
 		cell/client watches watches.c
 		cell/master await failover_barrier.c

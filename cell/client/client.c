@@ -92,7 +92,6 @@ client_new(const struct client_config *config, mono_t now)
 	c->now = now;
 	client_session_begin(c);
 	client_connection_begin(c);
-	client_standby_begin(c);
 	client_keepalive_begin(c);
 	client_request_begin(c);
 	c->replies.kept = BUFFER(4 * (size_t)LIMIT_FRAME);

@@ -3,8 +3,10 @@
  *
  * The client tries one replica after the other, beginning with the one that was named as master; a
  * replica that is not the master names it. A master that crashes closes its connections and is left
- * at once; one that stops answering only after a while, unless its successor is announced
- * (standby.c). */
+ * at once; one that stops answering only after a while, unless its successor is announced on the
+ * second connection, the standby: that one is idle, and leads to a replica that is not the master.
+ * So a client leaves a master that hangs while its connections stay open as soon as there is
+ * another, and not only when it notices the silence. */
 #include <string.h>
 #include "cell/base/must.h"
 #include "cell/client/internal.h"
@@ -17,6 +19,8 @@ enum {
 	ATTEMPT_ONLY_MS = 2000,
 	ATTEMPT_FIRST_MS = 500, /* when there are other replicas to try; */
 	ATTEMPT_GROWTH = 8,     /* at most by this: two that are dead must not cost a session */
+	STANDBY_FIRST_MS = 50,
+	STANDBY_MAX_MS = 2000,
 };
 
 static unsigned
@@ -25,22 +29,25 @@ replicas(const struct client *c)
 	return c->config.replicas_n > 1 ? (unsigned)c->config.replicas_n : 1;
 }
 
+static int64_t
+doubled(int64_t ms, unsigned times, int64_t max)
+{
+	for (unsigned i = 0; i < times && ms < max; i++)
+		ms *= 2;
+	return ms < max ? ms : max;
+}
+
 /* Doubled each time that every replica was tried. */
 static int64_t
 grown_ms(const struct client *c, int64_t first, int64_t max)
 {
-	unsigned rounds = c->connection.failures / replicas(c);
-	int64_t ms = first;
-
-	for (unsigned i = 0; i < rounds && ms < max; i++)
-		ms *= 2;
-	return ms < max ? ms : max;
+	return doubled(first, c->connection.failures / replicas(c), max);
 }
 
 void
 client_connection_begin(struct client *c)
 {
-	c->connection.due = c->now;
+	c->connection.due = c->standby.due = c->now;
 	c->connection.turn = (int)rng_below(&c->rng, (uint64_t)c->config.replicas_n);
 }
 
@@ -251,6 +258,129 @@ client_send(struct client *c, const struct message *m)
 	wire_put_frame(&c->update->frames, m);
 }
 
+/* ---- the standby ---- */
+
+/* Chooses any of the other replicas, so that clients are spread evenly; not the one that failed
+ * last, if there is a choice. */
+static uint8_t
+choose_standby(struct client *c)
+{
+	uint8_t others[LIMIT_REPLICAS];
+	uint64_t n = 0;
+
+	for (int i = 0; i < c->config.replicas_n; i++) {
+		uint8_t replica = c->config.replicas[i];
+
+		if (replica == c->connection.replica ||
+		    (replica == c->standby.failed && c->config.replicas_n > 2))
+			continue;
+		others[n++] = replica;
+	}
+	must(n > 0);
+	return others[rng_below(&c->rng, n)];
+}
+
+/* Requests the second connection to this replica; 0: to none. */
+static void
+listen_to(struct client *c, uint8_t replica)
+{
+	c->standby.replica = replica;
+	c->update->listen = true;
+	c->update->listen_to = replica;
+}
+
+static void
+standby_failed(struct client *c)
+{
+	const int64_t ms = doubled(STANDBY_FIRST_MS, c->standby.failures, STANDBY_MAX_MS);
+
+	CLIENT_TRACE(c, "the second connection, to replica %u, has failed: next within %lld ms",
+	             c->standby.replica, (long long)ms);
+	c->standby.failures++;
+	c->standby.failed = c->standby.replica;
+	c->standby.replica = 0;
+	c->standby.due =
+	    mono_add(c->now, (span_t){(int64_t)rng_below(&c->rng, (uint64_t)span_ms(ms).ns)});
+}
+
+void
+client_standby_on_disconnected(struct client *c)
+{
+	if (c->standby.replica != 0)
+		standby_failed(c);
+}
+
+/* Only the name of a master and the list of members are valid messages on it; any other ends it. */
+void
+client_standby_on_frame(struct client *c, struct bytes frame)
+{
+	struct message m;
+
+	if (wire_get_frame(frame, &m) != RC_OK ||
+	    (m.code != MSG_redirect && m.code != MSG_members)) {
+		standby_failed(c);
+		listen_to(c, 0);
+		return;
+	}
+	c->standby.failures = 0;
+	if (m.code == MSG_members)
+		client_replica_list_received(c, &m.members);
+	else
+		client_connection_announced(c, &m.redirect);
+}
+
+static void
+standby_leave(struct client *c, const char *why)
+{
+	CLIENT_TRACE(c, "the second connection leaves replica %u: %s", c->standby.replica, why);
+	c->standby.due = c->now;
+	listen_to(c, 0);
+}
+
+static bool
+is_first(const struct client *c)
+{
+	return c->standby.replica == c->connection.replica &&
+	       c->connection.state == CONNECTION_OPEN;
+}
+
+/* A replica admits a limited number of connections: where there is only one, a client has no second
+ * connection to it. */
+static bool
+is_needless(const struct client *c)
+{
+	return c->config.replicas_n < 2 && c->standby.replica != 0 && is_first(c);
+}
+
+/* The connection is wanted from the first session on. While the client looks for a new master it
+ * stays where it is: that is when it is needed. */
+static bool
+is_wanted(const struct client *c)
+{
+	if (c->config.replicas_n < 2 || c->session.id == 0)
+		return false;
+	return c->standby.replica == 0 || is_first(c);
+}
+
+void
+client_standby_tick(struct client *c)
+{
+	if (is_needless(c))
+		standby_leave(c, "there is no other");
+	if (!is_wanted(c) || !mono_reached(c->now, c->standby.due))
+		return;
+	listen_to(c, choose_standby(c));
+	MESSAGE_TRACE(c->config.trace, "listens to replica %u", c->standby.replica);
+}
+
+mono_t
+client_standby_deadline(const struct client *c)
+{
+	if (is_needless(c))
+		return c->now;
+	return is_wanted(c) ? c->standby.due : MONO_NEVER;
+}
+
 /* ---- the list of replicas ---- */
 
 /* The cell's replicas, as it sends them on every connection: the list in the client's configuration
@@ -323,7 +453,9 @@ client_replica_list_received(struct client *c, const struct msg_members *m)
 	c->members = told;
 	list_follow(c);
 	c->update->members_changed = true;
-	client_standby_members(c);
+	/* A replica that is no member learns of no master. */
+	if (c->standby.replica != 0 && !is_known(c, c->standby.replica))
+		standby_leave(c, "it is no member");
 }
 
 const struct client_members *

@@ -2,8 +2,8 @@
  *
  *   client.c             life, dispatch, time
  *   client_session.c     opening, the states, expiry, the end in good order
- *   client_connection.c  when and where to connect, and when to give a connection up
- *   standby.c            the second connection, on which a new master is announced
+ *   client_connection.c  when and where to connect, and when to give a connection up; the second
+ *                        connection, on which a new master is announced
  *   client_keepalive.c   the one KeepAlive in flight and the local lease
  *   client_request.c     numbers, requests in flight, the queue before them, sending again
  *   lock_waits.c         acquires that wait in a lock's queue at the cell
@@ -116,7 +116,7 @@ struct client_connection {
 	uint64_t named_epoch; /* the highest in which a master was named to this client */
 };
 
-/* standby.c: the second connection */
+/* The second connection. */
 struct client_standby {
 	uint8_t replica;   /* 0: none */
 	uint8_t failed;    /* to which the last one failed */
@@ -281,7 +281,7 @@ mono_t client_session_deadline(const struct client *c);
 
 /* ---- client_connection.c ---- */
 
-/* Initializes the connection of a new client: the first attempt is due now. */
+/* Initializes the connections of a new client: the first attempt is due now. */
 void client_connection_begin(struct client *c);
 /* Drops the connection; the next attempt follows after a pause that grows with each failure. */
 void client_connection_drop(struct client *c);
@@ -314,10 +314,6 @@ void client_connection_image(struct client *c, struct image *i);
 /* Sends a message on the connection; its views are copied. */
 void client_send(struct client *c, const struct message *m);
 
-/* ---- standby.c ---- */
-
-/* Initializes the standby of a new client: there is none yet. */
-void client_standby_begin(struct client *c);
 /* Handles a frame that was received on the standby. */
 void client_standby_on_frame(struct client *c, struct bytes frame);
 /* Handles that the standby is lost, or could not be made. */
@@ -326,11 +322,6 @@ void client_standby_on_disconnected(struct client *c);
 void client_standby_tick(struct client *c);
 /* The deadline of the standby. */
 mono_t client_standby_deadline(const struct client *c);
-/* The ids to try have changed. */
-void client_standby_members(struct client *c);
-
-/* ---- client_connection.c: the list of replicas ---- */
-
 /* Handles a list of members: a newer one replaces the ids to try. */
 void client_replica_list_received(struct client *c, const struct msg_members *m);
 
