@@ -122,7 +122,7 @@ forget_first(struct tree *t)
 	must(change_at(t, h->first, &c));
 	h->compacted = c.index;
 	h->bytes -= cost(&c);
-	dirty_change_gone(t, c.number);
+	DIRTY_ROW(t, changes, .key = {c.number}, .gone = true);
 	if (c.kind == CHANGE_DELETED)
 		deletion_free(h, deletions_find(&h->deletions, c.node));
 	h->first++;
@@ -190,7 +190,7 @@ change_history_note(struct execution *x)
 		    .acl_read = bytes_copy(note->acl_read),
 		};
 		change_add(t, &c);
-		dirty_change(t, c.number);
+		DIRTY_ROW(t, changes, .key = {c.number});
 		most += 2;
 	}
 	while (most-- > 0 && t->history.n > 0 &&

@@ -15,8 +15,8 @@ compare_change(const struct dirty_row *a, const struct dirty_row *b)
 
 RB_GENERATE_INTERNAL(dirty_rows, dirty_row, in_tree, compare_change, __attribute__((unused)) static)
 
-static void
-changed_of(struct tree *t, const struct dirty_row *change)
+void
+dirty_rows_add(struct tree *t, const struct dirty_row *change)
 {
 	struct dirty_row *row = RB_FIND(dirty_rows, &t->dirty.rows, (struct dirty_row *)change);
 
@@ -31,104 +31,16 @@ changed_of(struct tree *t, const struct dirty_row *change)
 	t->dirty.n++;
 }
 
-static void
-changed(struct tree *t, enum row_table table, uint64_t a, uint64_t b, uint64_t c)
-{
-	changed_of(t, &(struct dirty_row){.table = table, .key = {a, b, c}});
-}
-
 void
 dirty_node(struct tree *t, const struct node *n)
 {
-	changed_of(t, &(struct dirty_row){.table = ROWS_nodes, .key = {n->number}, .object = n});
-}
-
-void
-dirty_node_gone(struct tree *t, uint64_t node)
-{
-	changed_of(t, &(struct dirty_row){.table = ROWS_nodes, .key = {node}, .gone = true});
-}
-
-void
-dirty_opener(struct tree *t, uint64_t session, uint64_t opened)
-{
-	changed(t, ROWS_openers, session, opened, 0);
-}
-
-void
-dirty_lock(struct tree *t, uint64_t node)
-{
-	changed(t, ROWS_locks, node, 0, 0);
-}
-
-void
-dirty_holder(struct tree *t, uint64_t node, uint64_t session, uint64_t owner)
-{
-	changed(t, ROWS_holders, node, session, owner);
+	DIRTY_ROW(t, nodes, .key = {n->number}, .object = n);
 }
 
 void
 dirty_session(struct tree *t, const struct session *s)
 {
-	changed_of(t, &(struct dirty_row){.table = ROWS_sessions, .key = {s->id}, .object = s});
-}
-
-void
-dirty_session_gone(struct tree *t, uint64_t session)
-{
-	changed_of(t, &(struct dirty_row){.table = ROWS_sessions, .key = {session}, .gone = true});
-}
-
-void
-dirty_result(struct tree *t, uint64_t session, const struct cached_reply *k)
-{
-	changed_of(t, &(struct dirty_row){.table = ROWS_results,
-	                                  .key = {session, k->number},
-	                                  .object = k});
-}
-
-void
-dirty_result_gone(struct tree *t, uint64_t session, uint64_t number)
-{
-	changed_of(t, &(struct dirty_row){.table = ROWS_results,
-	                                  .key = {session, number},
-	                                  .gone = true});
-}
-
-void
-dirty_change(struct tree *t, uint64_t number)
-{
-	changed(t, ROWS_changes, number, 0, 0);
-}
-
-void
-dirty_change_gone(struct tree *t, uint64_t number)
-{
-	changed_of(t, &(struct dirty_row){.table = ROWS_changes, .key = {number}, .gone = true});
-}
-
-void
-dirty_member(struct tree *t, uint8_t id)
-{
-	changed(t, ROWS_members, id, 0, 0);
-}
-
-void
-dirty_setting(struct tree *t, uint8_t code)
-{
-	changed(t, ROWS_settings, code, 0, 0);
-}
-
-void
-dirty_principal(struct tree *t, uint64_t generation)
-{
-	changed(t, ROWS_principals, generation, 0, 0);
-}
-
-void
-dirty_signing_keys(struct tree *t)
-{
-	changed(t, ROWS_signing_keys, 0, 0, 0);
+	DIRTY_ROW(t, sessions, .key = {s->id}, .object = s);
 }
 
 void
@@ -333,7 +245,7 @@ tree_dirty_rows(struct tree *t, struct row_list *to)
 
 	if (t->dirty.saved == t->position.applied)
 		return;
-	changed(t, ROWS_meta, 0, 0, 0);
+	DIRTY_ROW(t, meta, .key = {0});
 	RB_FOREACH(c, dirty_rows, &t->dirty.rows) {
 		/* The row, as a view of the state. */
 		struct row *row;

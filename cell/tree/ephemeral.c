@@ -32,7 +32,7 @@ opener_new(struct tree *t, struct node *n, struct session *s, uint64_t opened)
 	RB_INSERT(node_openers, &n->openers, o);
 	n->openers_n++;
 	must(RB_INSERT(session_openers, &s->openers, o) == NULL);
-	dirty_opener(t, s->id, opened);
+	DIRTY_ROW(t, openers, .key = {s->id, opened});
 }
 
 bool
@@ -51,7 +51,7 @@ opener_add(struct tree *t, struct node *n, struct session *s)
 void
 opener_remove(struct tree *t, struct opener *o)
 {
-	dirty_opener(t, o->session->id, o->opened);
+	DIRTY_ROW(t, openers, .key = {o->session->id, o->opened});
 	RB_REMOVE(node_openers, &o->node->openers, o);
 	o->node->openers_n--;
 	RB_REMOVE(session_openers, &o->session->openers, o);
@@ -70,7 +70,7 @@ opener_move_all(struct tree *t, struct node *from, struct node *to)
 		RB_INSERT(node_openers, &to->openers, o);
 		from->openers_n--;
 		to->openers_n++;
-		dirty_opener(t, o->session->id, o->opened);
+		DIRTY_ROW(t, openers, .key = {o->session->id, o->opened});
 	}
 }
 

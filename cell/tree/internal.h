@@ -8,7 +8,7 @@
  *                                                             `--> kept results (by number)
  *
  * Every object owns its texts and contents. All orders are orders of values, never of addresses, so
- * that replicas apply in step. A function that changes a stored object calls its dirty_*. */
+ * that replicas apply in step. A function that changes a stored object notes its dirty row. */
 #ifndef LSFS_TREE_INTERNAL_H
 #define LSFS_TREE_INTERNAL_H
 
@@ -227,36 +227,14 @@ struct dirty {
 	uint64_t saved; /* applied index in the rows that were handed out last */
 };
 
+/* Notes that the row has changed, or is gone. */
+void dirty_rows_add(struct tree *t, const struct dirty_row *row);
+#define DIRTY_ROW(t, name, ...) \
+	dirty_rows_add(t, &(struct dirty_row){.table = ROWS_##name, __VA_ARGS__})
 /* The row of the node has changed. */
 void dirty_node(struct tree *t, const struct node *n);
 /* The row of the session has changed. */
 void dirty_session(struct tree *t, const struct session *s);
-/* The row of the session's result has changed. */
-void dirty_result(struct tree *t, uint64_t session, const struct cached_reply *k);
-/* The row of the change has changed. */
-void dirty_change(struct tree *t, uint64_t number);
-/* The node is going, and its number is never used again. */
-void dirty_node_gone(struct tree *t, uint64_t node);
-/* The session is going. */
-void dirty_session_gone(struct tree *t, uint64_t session);
-/* The session's result is going. */
-void dirty_result_gone(struct tree *t, uint64_t session, uint64_t number);
-/* The change is going. */
-void dirty_change_gone(struct tree *t, uint64_t number);
-/* The opener's row has changed, or is gone. */
-void dirty_opener(struct tree *t, uint64_t session, uint64_t opened);
-/* The lock's row has changed, or is gone. */
-void dirty_lock(struct tree *t, uint64_t node);
-/* The holder's row has changed, or is gone. */
-void dirty_holder(struct tree *t, uint64_t node, uint64_t session, uint64_t owner);
-/* The member's row has changed, or is gone. */
-void dirty_member(struct tree *t, uint8_t id);
-/* The setting's row has changed, or is gone. */
-void dirty_setting(struct tree *t, uint8_t code);
-/* The principal's row has changed, or is gone. */
-void dirty_principal(struct tree *t, uint64_t generation);
-/* The row of the signing keys has changed, or is gone. */
-void dirty_signing_keys(struct tree *t);
 /* No row is dirty. */
 void dirty_rows_forget(struct tree *t);
 /* The row as it is now; false when there is none of this key. Its texts are views. */

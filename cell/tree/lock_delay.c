@@ -48,7 +48,7 @@ lock_delay_begin(struct execution *x, const struct holder *h)
 	                                   .generation = l->node->lock_generation,
 	                                   .seconds = seconds,
 	                                   .slots = l->delay.slots | slot});
-	dirty_lock(x->tree, l->node->number);
+	DIRTY_ROW(x->tree, locks, .key = {l->node->number});
 	put_delay(l, apply_note(x, TREE_DELAY_BEGAN, l->node->number));
 }
 

@@ -47,14 +47,14 @@ lock_of(struct tree *t, struct node *n)
 	TAILQ_INIT(&l->in_order);
 	n->lock = l;
 	must(RB_INSERT(locks, &t->locks.by_node, l) == NULL);
-	dirty_lock(t, n->number);
+	DIRTY_ROW(t, locks, .key = {n->number});
 	return l;
 }
 
 void
 lock_settle(struct tree *t, struct lock *l)
 {
-	dirty_lock(t, l->node->number);
+	DIRTY_ROW(t, locks, .key = {l->node->number});
 	if (l->holders_n > 0 || l->delay.mode != LOCK_NONE)
 		return;
 	RB_REMOVE(locks, &t->locks.by_node, l);
@@ -140,7 +140,7 @@ holder_remove(struct tree *t, struct holder *h)
 {
 	struct lock *l = h->lock;
 
-	dirty_holder(t, l->node->number, h->session->id, h->owner);
+	DIRTY_ROW(t, holders, .key = {l->node->number, h->session->id, h->owner});
 	RB_REMOVE(lock_holders, &l->holders, h);
 	RB_REMOVE(session_holders, &h->session->holders, h);
 	h->session->holders_n--;
@@ -191,7 +191,7 @@ give_fence(struct execution *x, struct holder *h)
 	t->locks.last_fence = x->index > t->locks.last_fence ? x->index : t->locks.last_fence + 1;
 	h->fence = h->lock->fence = t->locks.last_fence;
 	h->generation = h->lock->node->lock_generation;
-	dirty_lock(t, h->lock->node->number);
+	DIRTY_ROW(t, locks, .key = {h->lock->node->number});
 }
 
 /* The lock goes from free to held, or from shared to exclusive. */
@@ -298,7 +298,7 @@ take(struct execution *x, struct session *s, const struct acquire *a, bool *fres
 		h->mode = a->mode;
 		h->pid = a->pid;
 		note_taken(x, h, last_fence);
-		dirty_holder(x->tree, n->number, s->id, a->owner);
+		DIRTY_ROW(x->tree, holders, .key = {n->number, s->id, a->owner});
 	}
 	put_acquired(h, r);
 	return RC_OK;
@@ -406,7 +406,7 @@ revert(struct execution *x, struct holder *h)
 	}
 	h->earlier_acquisition = h->earlier_generation = h->earlier_fence = 0;
 	h->earlier_mode = LOCK_NONE;
-	dirty_holder(x->tree, h->lock->node->number, h->session->id, h->owner);
+	DIRTY_ROW(x->tree, holders, .key = {h->lock->node->number, h->session->id, h->owner});
 	apply_note(x, TREE_LOCK_CHANGED, h->lock->node->number);
 }
 

@@ -34,7 +34,7 @@ member_row_add(struct tree *t, const struct member *m, uint64_t since)
 	t->members.rows[at] = (struct member_row){.member = *m, .since = since};
 	t->members.rows[at].member.address = bytes_copy(m->address);
 	t->members.rows[at].member.key = bytes_copy(m->key);
-	dirty_member(t, m->id);
+	DIRTY_ROW(t, members, .key = {m->id});
 }
 
 static void
@@ -42,7 +42,7 @@ member_row_remove(struct tree *t, struct member_row *s)
 {
 	size_t at = (size_t)(s - t->members.rows);
 
-	dirty_member(t, s->member.id);
+	DIRTY_ROW(t, members, .key = {s->member.id});
 	free((void *)s->member.address.data);
 	free((void *)s->member.key.data);
 	t->members.n--;
@@ -190,7 +190,7 @@ set_role(struct tree *t, struct member_row *s, uint8_t role, uint64_t index)
 		return;
 	s->member.role = role;
 	s->since = index;
-	dirty_member(t, s->member.id);
+	DIRTY_ROW(t, members, .key = {s->member.id});
 }
 
 static void
@@ -205,7 +205,7 @@ update(struct tree *t, const struct member *m, uint64_t index)
 	set_role(t, s, m->role, index);
 	if (!bytes_equal(s->member.address, m->address)) {
 		bytes_set(&s->member.address, m->address);
-		dirty_member(t, m->id);
+		DIRTY_ROW(t, members, .key = {m->id});
 	}
 }
 

@@ -131,7 +131,7 @@ node_free_deleted(struct tree *t, struct node *n)
 	must(n->lock == NULL && RB_EMPTY(&n->openers) && n->creator == NULL);
 	removed_add(t, n);
 	removed_forget_directory(n);
-	dirty_node_gone(t, n->number);
+	DIRTY_ROW(t, nodes, .key = {n->number}, .gone = true);
 	node_free(n);
 }
 

@@ -65,7 +65,7 @@ principal_add(struct tree *t, uint64_t generation, struct bytes name, struct byt
 	if (key.len > 0)
 		must(RB_INSERT(principal_keys, &t->principals.by_key, p) == NULL);
 	t->principals.n++;
-	dirty_principal(t, generation);
+	DIRTY_ROW(t, principals, .key = {generation});
 }
 
 static void
@@ -84,7 +84,7 @@ principal_remove(struct tree *t, struct principal *p)
 	if (p->key.len > 0)
 		RB_REMOVE(principal_keys, &t->principals.by_key, p);
 	t->principals.n--;
-	dirty_principal(t, p->generation);
+	DIRTY_ROW(t, principals, .key = {p->generation});
 	principal_free(p);
 }
 

@@ -37,7 +37,7 @@ raise_node(struct tree *t, struct node *n, uint64_t jump, int64_t stamp_ns)
 	if (n->lock == NULL || n->lock->delay.mode == LOCK_NONE)
 		return;
 	n->lock->delay.generation += jump;
-	dirty_lock(t, n->number);
+	DIRTY_ROW(t, locks, .key = {n->number});
 }
 
 enum rc

@@ -114,7 +114,7 @@ session_free(struct session *s)
 static void
 reply_cache_drop(struct tree *t, struct session *s, struct cached_reply *k)
 {
-	dirty_result_gone(t, s->id, k->number);
+	DIRTY_ROW(t, results, .key = {s->id, k->number}, .gone = true);
 	RB_REMOVE(session_replies, &s->replies, k);
 	s->replies_n--;
 	free((void *)k->result.data);
@@ -157,7 +157,7 @@ session_finish(struct execution *x, struct session *s)
 	RB_REMOVE(sessions, &t->sessions.by_id, s);
 	RB_REMOVE(ended_sessions, &t->sessions.ended, s);
 	t->sessions.n--;
-	dirty_session_gone(t, s->id);
+	DIRTY_ROW(t, sessions, .key = {s->id}, .gone = true);
 	session_free(s);
 	return true;
 }
@@ -388,7 +388,7 @@ reply_cache_keep(struct tree *t, struct session *s, uint64_t number, enum op_cod
 	k->result = bytes_copy(result);
 	must(RB_INSERT(session_replies, &s->replies, k) == NULL);
 	s->replies_n++;
-	dirty_result(t, s->id, k);
+	DIRTY_ROW(t, results, .key = {s->id, k->number}, .object = k);
 }
 
 enum rc

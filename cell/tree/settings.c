@@ -62,7 +62,7 @@ settings_begin(struct tree *t, const struct settings *first)
 	for (uint8_t code = 1; code < SETTING_CODES; code++) {
 		t->settings.in_force.value[code] = settings_value(first, code);
 		settled(t, code);
-		dirty_setting(t, code);
+		DIRTY_ROW(t, settings, .key = {code});
 	}
 }
 
@@ -89,7 +89,7 @@ note_changed(struct execution *x, uint8_t code)
 
 	n->setting = code;
 	n->index = x->tree->settings.lowered[code].since;
-	dirty_setting(x->tree, code);
+	DIRTY_ROW(x->tree, settings, .key = {code});
 }
 
 enum rc

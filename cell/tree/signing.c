@@ -48,7 +48,7 @@ apply_rotate_key(struct execution *x, const struct op_rotate_key *o)
 	memcpy(s->keys, o->key.data, SIGNING_KEY);
 	memcpy(s->keys + SIGNING_KEY, o->former.data, SIGNING_KEY);
 	s->since = x->index;
-	dirty_signing_keys(x->tree);
+	DIRTY_ROW(x->tree, signing_keys, .key = {0});
 	return RC_OK;
 }
 
@@ -56,7 +56,7 @@ void
 signing_clear(struct tree *t)
 {
 	t->signing = (struct tree_signing){0};
-	dirty_signing_keys(t);
+	DIRTY_ROW(t, signing_keys, .key = {0});
 }
 
 bool

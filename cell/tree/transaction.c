@@ -84,7 +84,7 @@ undo(struct tree *t, struct undo *u)
 		break;
 	case UNDO_CREATE:
 		node_detach(t, u->node);
-		dirty_node_gone(t, u->node->number);
+		DIRTY_ROW(t, nodes, .key = {u->node->number}, .gone = true);
 		removed_forget_directory(u->node);
 		node_free(u->node);
 		break;
