@@ -6,6 +6,7 @@
 
 #include <bsd/sys/tree.h>
 #include <stdint.h>
+#include "cell/base/bytes.h"
 
 /* tree_find: the element with that key; NULL if there is none.
  * tree_after: the one with the next greater key; NULL if there is none. */
@@ -45,11 +46,23 @@ keyed_order(uint64_t a, uint64_t b)
 		return keyed_order(a->key, b->key);                         \
 	}
 
+/* The order of two elements by bytes in them. */
+#define BYTES_ORDER(tree, type, key)                                        \
+	static int tree##_order(const struct type *a, const struct type *b) \
+	{                                                                   \
+		return bytes_compare(a->key, b->key);                       \
+	}
+
 /* A tree of one file. */
 #define KEYED_TREE(tree, type, link, key)                                                    \
 	KEYED_ORDER(tree, type, key)                                                         \
 	RB_GENERATE_INTERNAL(tree, type, link, tree##_order, static __attribute__((unused))) \
 	KEYED_FUNCTIONS(tree, type, link, key, static __attribute__((unused)))
+
+/* A tree of one file by bytes, without these functions. */
+#define BYTES_TREE(tree, type, link, key) \
+	BYTES_ORDER(tree, type, key)      \
+	RB_GENERATE_INTERNAL(tree, type, link, tree##_order, static __attribute__((unused)))
 
 /* A tree of several files: in their header, and in the one file that makes it. */
 #define KEYED_PROTOTYPE(tree, type, link)                           \

@@ -38,14 +38,8 @@ struct cache_dropped {
 	uint64_t index;  /* unless their index is at least this one */
 };
 
-static int
-name_compare(const struct cache_name *a, const struct cache_name *b)
-{
-	return bytes_compare(a->name, b->name);
-}
-
 KEYED_TREE(cache_entries, cache_entry, entry, node)
-RB_GENERATE_INTERNAL(cache_names, cache_name, entry, name_compare, __attribute__((unused)) static)
+BYTES_TREE(cache_names, cache_name, entry, name)
 KEYED_TREE(cache_drops, cache_dropped, entry, node)
 
 void

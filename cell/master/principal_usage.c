@@ -1,16 +1,10 @@
 #include <stdlib.h>
+#include "cell/base/keyed.h"
 #include "cell/base/memory.h"
 #include "cell/base/must.h"
 #include "cell/master/internal.h"
 
-static int
-by_name(const struct principal_usage *a, const struct principal_usage *b)
-{
-	return bytes_compare(a->principal, b->principal);
-}
-
-RB_GENERATE_INTERNAL(principal_usages, principal_usage, link, by_name,
-                     __attribute__((unused)) static)
+BYTES_TREE(principal_usages, principal_usage, link, principal)
 
 static struct principal_usage *
 find(struct master *m, struct bytes principal)

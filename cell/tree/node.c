@@ -5,14 +5,9 @@
 #include "cell/base/checksum.h"
 #include "cell/tree/internal.h"
 
-static int
-compare_name(const struct node *a, const struct node *b)
-{
-	return bytes_compare(a->name, b->name);
-}
-
 KEYED_GENERATE(nodes, node, in_tree, number)
-RB_GENERATE(children, node, in_parent, compare_name)
+BYTES_ORDER(children, node, name)
+RB_GENERATE(children, node, in_parent, children_order)
 KEYED_GENERATE(session_directories, node, in_creator, number)
 
 struct node *

@@ -5,22 +5,9 @@
 
 #define ADMIN "admin"
 
-static int
-compare_name(const struct principal *a, const struct principal *b)
-{
-	return bytes_compare(a->name, b->name);
-}
-
-static int
-compare_key(const struct principal *a, const struct principal *b)
-{
-	return bytes_compare(a->key, b->key);
-}
-
 KEYED_TREE(principal_generations, principal, by_generation, generation)
-RB_GENERATE_INTERNAL(principal_names, principal, by_name, compare_name,
-                     __attribute__((unused)) static)
-RB_GENERATE_INTERNAL(principal_keys, principal, by_key, compare_key, __attribute__((unused)) static)
+BYTES_TREE(principal_names, principal, by_name, name)
+BYTES_TREE(principal_keys, principal, by_key, key)
 
 /* ---- the table ---- */
 

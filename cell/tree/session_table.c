@@ -7,11 +7,7 @@
 KEYED_GENERATE(sessions, session, in_tree, id)
 KEYED_TREE(ended_sessions, session, in_ended, id)
 
-static int
-compare_nonce(const struct session *a, const struct session *b)
-{
-	return bytes_compare(a->nonce, b->nonce);
-}
+BYTES_ORDER(nonces, session, nonce)
 
 static int
 compare_principal(const struct session *a, const struct session *b)
@@ -21,7 +17,7 @@ compare_principal(const struct session *a, const struct session *b)
 	return by != 0 ? by : sessions_order(a, b);
 }
 
-RB_GENERATE(nonces, session, by_nonce, compare_nonce)
+RB_GENERATE(nonces, session, by_nonce, nonces_order)
 RB_GENERATE(principal_sessions, session, by_principal, compare_principal)
 
 void
