@@ -344,7 +344,7 @@ doctor_mounts(json_t *findings, const char *path, const char *file, json_t *cell
 {
 	struct visit v = {findings, cells, json_object(), path, file, 0};
 
-	mountinfo_each(MOUNTINFO_TYPE, look_at_mount, &v);
+	mountinfo_each(look_at_mount, &v);
 	json_decref(v.mounts);
 	return v.n;
 }

@@ -190,7 +190,7 @@ place_mounted_cells(const char *cell, struct run_record *record)
 
 	run_dir_each(match_mount, &s);
 	if (s.n == 0)
-		mountinfo_each(MOUNTINFO_TYPE, match_any, &s);
+		mountinfo_each(match_any, &s);
 	return s.sources;
 }
 
@@ -205,7 +205,7 @@ place_find_mount(const char *path, const char *cell, struct run_record *record)
 	if (rc == 0)
 		run_dir_each(match_mount, &s);
 	if (rc == 0 && s.n == 0 && !path)
-		mountinfo_each(MOUNTINFO_TYPE, match_any, &s);
+		mountinfo_each(match_any, &s);
 	if (s.n == 1 || (rc == 0 && path && s.n == 0 && find_above(canonical, record, &reported)))
 		return true;
 	if (rc < 0)

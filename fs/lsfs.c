@@ -436,7 +436,7 @@ on_begin(uv_timer_t *timer)
 			daemon_background(l->daemon);
 		must(uv_timer_start(&l->begin, on_begin, TELL_AGAIN_MS, 0) == 0);
 	} else {
-		mountinfo_each(MOUNTINFO_TYPE, warn_of_another, l);
+		mountinfo_each(warn_of_another, l);
 		if (device_mount(&l->device, l->mountpoint.path) == 0 && serve_mount(l, -1))
 			return;
 		l->failed = true;

@@ -153,7 +153,7 @@ client_free(struct client *c)
 	if (c == NULL)
 		return;
 	c->update = &last;
-	client_request_fail_all(c, RC_STALE);
+	client_request_fail_all(c);
 	client_lock_waits_forget(c);
 	client_watches_forget(c);
 	client_caching_end(c);

@@ -488,23 +488,23 @@ client_request_on_reply(struct client *c, const struct msg_reply *m)
 /* ---- the end of a session ---- */
 
 static void
-fail_list(struct client *c, struct request_list *list, enum rc rc)
+fail_list(struct client *c, struct request_list *list)
 {
 	struct client_request *r;
 
 	while ((r = TAILQ_FIRST(list)) != NULL) {
 		TAILQ_REMOVE(list, r, entry);
 		if (r->origin == REQUEST_CALLER)
-			client_request_answer(c, r->token, rc);
+			client_request_answer(c, r->token, RC_STALE);
 		client_request_free(r);
 	}
 }
 
 void
-client_request_fail_all(struct client *c, enum rc rc)
+client_request_fail_all(struct client *c)
 {
-	fail_list(c, &c->requests.in_flight, rc);
-	fail_list(c, &c->requests.queue, rc);
+	fail_list(c, &c->requests.in_flight);
+	fail_list(c, &c->requests.queue);
 	memset(c->requests.in_flight_n, 0, sizeof c->requests.in_flight_n);
 	memset(c->requests.queued_n, 0, sizeof c->requests.queued_n);
 	c->requests.in_flight_bytes = 0;
@@ -533,7 +533,7 @@ client_request_carry_over(struct client *c)
 
 	take_outlasting(&c->requests.in_flight, true, &carried);
 	take_outlasting(&c->requests.queue, false, &carried);
-	client_request_fail_all(c, RC_STALE);
+	client_request_fail_all(c);
 	while ((r = TAILQ_FIRST(&carried)) != NULL) {
 		TAILQ_REMOVE(&carried, r, entry);
 		enqueue(c, r);

@@ -263,7 +263,7 @@ client_session_closed(struct client *c, bool ended)
 	c->session.id = 0;
 	client_connection_end(c);
 	session_move(c, CLIENT_CLOSED);
-	client_request_fail_all(c, RC_STALE);
+	client_request_fail_all(c);
 	client_lock_waits_forget(c);
 	client_watches_forget(c);
 	client_caching_forget(c);

@@ -382,8 +382,8 @@ size_t client_request_queued(const struct client *c);
 /* The session is lost: answers RC_STALE to all requests but those that wait for the next
  * session. */
 void client_request_carry_over(struct client *c);
-/* Answers all requests with this code: the session is over. */
-void client_request_fail_all(struct client *c, enum rc rc);
+/* Answers RC_STALE to all requests: the session is over. */
+void client_request_fail_all(struct client *c);
 /* The number of the next request in an image, while none is under way. */
 void client_request_image(struct client *c, struct image *i);
 /* Refuses queued requests when the cell could not be reached for the grace period. */

@@ -153,7 +153,6 @@ mountinfo_of_type(const char *type, struct mountinfo *info)
 }
 
 struct mountinfo_visit {
-	const char *type;
 	void (*each)(void *user, const struct mountinfo *info);
 	void *user;
 };
@@ -163,15 +162,15 @@ visit(const struct mountinfo *info, const void *key)
 {
 	const struct mountinfo_visit *v = key;
 
-	if (!strcmp(info->type, v->type))
+	if (mountinfo_is_cell(info))
 		v->each(v->user, info);
 	return false;
 }
 
 void
-mountinfo_each(const char *type, void (*each)(void *user, const struct mountinfo *info), void *user)
+mountinfo_each(void (*each)(void *user, const struct mountinfo *info), void *user)
 {
-	const struct mountinfo_visit v = {type, each, user};
+	const struct mountinfo_visit v = {each, user};
 
 	table_find("/proc/self/mountinfo", INT_MAX, visit, &v, NULL);
 }

@@ -42,9 +42,8 @@ bool mountinfo_of_device(dev_t device, struct mountinfo *info);
 /* A mount of the root of a filesystem of this type; false: none. */
 bool mountinfo_of_type(const char *type, struct mountinfo *info);
 
-/* Calls `each` for every mount of this type, also of parts, in our own mount namespace. */
-void mountinfo_each(const char *type, void (*each)(void *user, const struct mountinfo *info),
-                    void *user);
+/* Calls `each` for every mount of a cell, also of parts, in our own mount namespace. */
+void mountinfo_each(void (*each)(void *user, const struct mountinfo *info), void *user);
 
 /* The canonical form of a path whose last component may be missing. Sends no request to the
  * filesystem mounted there. 0, or -errno when the directory of the path is missing. */

@@ -155,17 +155,13 @@ one_line(const char *text)
 
 /* Ownership is a lock of the open file description: it ends with the process, and F_OFD_GETLK tests
  * it without taking it. */
-static struct flock
-whole_file(short type)
-{
-	return (struct flock){.l_type = type, .l_whence = SEEK_SET};
-}
+static const struct flock whole_file = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
 
 /* Takes the lock; waits for an owner that is exiting. 0, -EBUSY or another -errno. */
 static int
 record_lock(int fd)
 {
-	struct flock lock = whole_file(F_WRLCK);
+	struct flock lock = whole_file;
 	struct run_record owner = {0};
 
 	if (fcntl(fd, F_OFD_SETLK, &lock) == 0)
@@ -267,7 +263,7 @@ static bool
 record_read(const char *path, struct run_record *record, bool *alive)
 {
 	int fd = file_open(path, O_RDONLY | O_NOFOLLOW);
-	struct flock lock = whole_file(F_WRLCK);
+	struct flock lock = whole_file;
 	bool ok;
 
 	if (fd < 0)

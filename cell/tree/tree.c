@@ -70,11 +70,11 @@ tree_skip_epochs(struct tree *t, uint64_t epochs)
 }
 
 static void
-set_acls(struct node *n, const char *read, const char *write, const char *change)
+set_acls(struct node *n, const char *read, const char *write)
 {
 	node_set_acl(n, ACL_READ, bytes_of(read));
 	node_set_acl(n, ACL_WRITE, bytes_of(write));
-	node_set_acl(n, ACL_CHANGE, bytes_of(change));
+	node_set_acl(n, ACL_CHANGE, bytes_of("admin"));
 }
 
 /* An ACL file holds principals, one per line; "*" is every principal that is authenticated. */
@@ -83,7 +83,7 @@ make_acl_file(struct execution *x, struct node *acl, const char *name, const cha
 {
 	struct node *n = node_add(x->tree, acl, bytes_of(name), NODE_FILE, x->stamp_ns);
 
-	set_acls(n, "everyone", "admin", "admin");
+	set_acls(n, "everyone", "admin");
 	node_set_contents(x->tree, n, bytes_copy(bytes_of(text)), x->stamp_ns);
 	return n;
 }
@@ -96,10 +96,10 @@ make_cell(struct execution *x, bool closed)
 
 	root = node_add(x->tree, NULL, (struct bytes){0}, NODE_DIRECTORY, x->stamp_ns);
 	must(root->number == NODE_ROOT);
-	set_acls(root, all, all, "admin");
+	set_acls(root, all, all);
 	acl = node_add(x->tree, root, bytes_of("acl"), NODE_DIRECTORY, x->stamp_ns);
 	must(acl->number == NODE_ACL);
-	set_acls(acl, "everyone", "admin", "admin");
+	set_acls(acl, "everyone", "admin");
 	must(acl_is_admin_file(make_acl_file(x, acl, "admin", "admin\n")));
 	make_acl_file(x, acl, "everyone", "*\n");
 }

@@ -94,7 +94,7 @@ find_mounts(const char *name, struct cell_file *cell_file)
 {
 	struct search s = {.name = name};
 
-	mountinfo_each(MOUNTINFO_TYPE, look_at, &s);
+	mountinfo_each(look_at, &s);
 	if (s.several)
 		log_error("%s: several cells of that name are mounted: unmount them one by one",
 		          name);
@@ -153,7 +153,7 @@ end_mounts(const struct cell_file *cell_file)
 	struct search s = {.cell_file = cell_file};
 	bool ok = true;
 
-	mountinfo_each(MOUNTINFO_TYPE, look_at, &s);
+	mountinfo_each(look_at, &s);
 	if (s.n > 0)
 		qsort(s.found, s.n, sizeof *s.found, deepest_first);
 	for (size_t i = 0; i < s.n; i++)
