@@ -40,12 +40,6 @@ struct fetching {
 
 /* ---- the end ---- */
 
-static void
-on_net_stopped(void *user)
-{
-	(void)user; /* nothing is left on the loop: uv_run returns */
-}
-
 /* Unblocks (SIG_UNBLOCK) or blocks the signals that interrupt a fetch: the caller has them blocked,
  * and only our handlers may receive them. */
 static void
@@ -70,7 +64,7 @@ finish(struct fetching *g, enum fetch_end end)
 	uv_close((uv_handle_t *)&g->timer, NULL);
 	for (int i = 0; i < SIGNALS; i++)
 		uv_close((uv_handle_t *)&g->signals[i], NULL);
-	transport_stop(g->transport, on_net_stopped, g);
+	transport_stop(g->transport, NULL, NULL);
 }
 
 static void

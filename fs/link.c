@@ -42,8 +42,9 @@ struct link {
 };
 
 static void
-gone(struct link *l)
+gone(void *link)
 {
+	struct link *l = link;
 	void (*stopped)(void *user) = l->stopped;
 	void *user = l->stopped_user;
 
@@ -270,12 +271,6 @@ link_to_cell(uv_loop_t *loop, const struct cell_file *cell_file, const struct sr
 	return NULL;
 }
 
-static void
-on_net_stopped(void *user)
-{
-	gone(user);
-}
-
 /* ---- common to both ---- */
 
 void
@@ -350,7 +345,7 @@ link_stop(struct link *l, void (*stopped)(void *user), void *user)
 	l->stopped = stopped;
 	l->stopped_user = user;
 	if (l->server == NULL) {
-		transport_stop(l->transport, on_net_stopped, l);
+		transport_stop(l->transport, gone, l);
 		return;
 	}
 	if (l->conn != 0)

@@ -55,16 +55,10 @@ struct lsfs {
 /* ---- stopping ---- */
 
 static void
-on_host_stopped(void *user)
-{
-	(void)user; /* nothing is left on the loop: uv_run returns */
-}
-
-static void
 stop_host(struct lsfs *l)
 {
 	if (l->source.process)
-		server_process_stop(l->source.process, on_host_stopped, l);
+		server_process_stop(l->source.process, NULL, NULL);
 }
 
 static void

@@ -447,7 +447,8 @@ end(struct server_process *p)
 	void *user = p->stopped_user;
 
 	process_free(p);
-	stopped(user);
+	if (stopped != NULL)
+		stopped(user);
 }
 
 static void
@@ -525,7 +526,7 @@ close_all(struct server_process *p)
 void
 server_process_stop(struct server_process *p, void (*stopped)(void *user), void *user)
 {
-	must(!p->stopping && stopped != NULL);
+	must(!p->stopping);
 	p->stopping = true;
 	p->stopped = stopped;
 	p->stopped_user = user;

@@ -34,7 +34,7 @@ bool server_process_start(struct server_process *p, uv_loop_t *loop, char *why, 
  * server_process_stop. */
 struct server *server_process_server(struct server_process *p);
 /* Hands the mastership over, finishes writing, closes all its handles on the loop, frees `p`, then
- * calls `stopped`; before it returns, if server_process_start was not called. */
+ * calls `stopped` unless it is NULL; before it returns, if server_process_start was not called. */
 void server_process_stop(struct server_process *p, void (*stopped)(void *user), void *user);
 
 #endif

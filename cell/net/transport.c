@@ -42,7 +42,8 @@ handle_gone(struct transport *n)
 	buffer_free(&n->sealed);
 	secret_free(n->own);
 	free(n);
-	stopped(user);
+	if (stopped != NULL)
+		stopped(user);
 }
 
 static void
@@ -445,7 +446,7 @@ transport_stop(struct transport *n, void (*stopped)(void *user), void *user)
 {
 	struct stream *s;
 
-	must(!n->stopping && stopped != NULL);
+	must(!n->stopping);
 	n->stopping = true;
 	n->stopped = stopped;
 	n->stopped_user = user;

@@ -96,8 +96,8 @@ const uint8_t *transport_key(struct transport *n, uint64_t conn);
 /* Closes the connection once the sent frames are written. No further callback is made for it; true
  * when `closed` would have been called. */
 bool transport_close(struct transport *n, uint64_t conn);
-/* Closes all connections likewise, frees the transport and calls `stopped`, with nothing left on
- * the loop. No other callback is made meanwhile. */
+/* Closes all connections likewise, frees the transport and calls `stopped`, unless it is NULL, with
+ * nothing left on the loop. No other callback is made meanwhile. */
 void transport_stop(struct transport *n, void (*stopped)(void *user), void *user);
 
 enum {

@@ -16,12 +16,6 @@ enum {
 
 /* ---- the end ---- */
 
-static void
-on_net_stopped(void *user)
-{
-	(void)user; /* nothing is left on the loop: uv_run returns */
-}
-
 static void on_timer(uv_timer_t *timer);
 
 /* Once all have answered over TCP, the datagrams have DATAGRAM_LINGER_MS. */
@@ -46,7 +40,7 @@ settled(struct asking *a, int i)
 		return;
 	}
 	uv_close((uv_handle_t *)&a->timer, NULL);
-	transport_stop(a->transport, on_net_stopped, a);
+	transport_stop(a->transport, NULL, NULL);
 }
 
 static void
