@@ -33,7 +33,7 @@
 		return after;                                                  \
 	}
 
-/* The order of two numbers, for a comparison of more than one. */
+/* The order of two numbers; of several, keyed_order(...) ?: keyed_order(...). */
 static inline int
 keyed_order(uint64_t a, uint64_t b)
 {

@@ -11,11 +11,10 @@ enum { ACQUIRE_BYTES = 128 }; /* of an operation acquire, at most */
 static int
 wait_compare(const struct lock_wait *a, const struct lock_wait *b)
 {
-	int by = keyed_order(a->acquire.node, b->acquire.node);
+	const struct acquire *p = &a->acquire, *q = &b->acquire;
 
-	if (by == 0)
-		by = keyed_order(a->acquire.owner, b->acquire.owner);
-	return by != 0 ? by : keyed_order(a->acquire.acquisition, b->acquire.acquisition);
+	return keyed_order(p->node, q->node) ?: keyed_order(p->owner, q->owner)
+		?: keyed_order(p->acquisition, q->acquisition);
 }
 
 RB_GENERATE_INTERNAL(wait_tree, lock_wait, node, wait_compare, __attribute__((unused)) static)

@@ -13,25 +13,19 @@
 static int
 name_compare(const struct waiter *a, const struct waiter *b)
 {
-	int by = keyed_order(a->acquire.node, b->acquire.node);
+	const struct acquire *p = &a->acquire, *q = &b->acquire;
 
-	if (by == 0)
-		by = keyed_order(a->session->id, b->session->id);
-	if (by == 0)
-		by = keyed_order(a->acquire.owner, b->acquire.owner);
-	return by != 0 ? by : keyed_order(a->acquire.acquisition, b->acquire.acquisition);
+	return keyed_order(p->node, q->node) ?: keyed_order(a->session->id, b->session->id)
+		?: keyed_order(p->owner, q->owner) ?: keyed_order(p->acquisition, q->acquisition);
 }
 
 static int
 place_compare(const struct waiter *a, const struct waiter *b)
 {
-	int by = keyed_order(!a->converting, !b->converting);
+	const struct ticket *p = &a->acquire.ticket, *q = &b->acquire.ticket;
 
-	if (by == 0)
-		by = keyed_order(a->acquire.ticket.epoch, b->acquire.ticket.epoch);
-	if (by == 0)
-		by = keyed_order(a->acquire.ticket.place, b->acquire.ticket.place);
-	return by != 0 ? by : name_compare(a, b);
+	return keyed_order(!a->converting, !b->converting) ?: keyed_order(p->epoch, q->epoch)
+		?: keyed_order(p->place, q->place) ?: name_compare(a, b);
 }
 
 RB_GENERATE_INTERNAL(waiter_names, waiter, by_name, name_compare, __attribute__((unused)) static)

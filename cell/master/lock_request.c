@@ -3,6 +3,7 @@
  * a holder releases the lock, the grant to the next one goes into the same entry. */
 #include <stdlib.h>
 
+#include "cell/base/keyed.h"
 #include "cell/base/memory.h"
 #include "cell/base/must.h"
 #include "cell/master/internal.h"
@@ -13,11 +14,8 @@
 static int
 withdrawal_compare(const struct withdrawal *a, const struct withdrawal *b)
 {
-	int by = keyed_order(a->node, b->node);
-
-	if (by == 0)
-		by = keyed_order(a->owner, b->owner);
-	return by != 0 ? by : keyed_order(a->acquisition, b->acquisition);
+	return keyed_order(a->node, b->node) ?: keyed_order(a->owner, b->owner)
+		?: keyed_order(a->acquisition, b->acquisition);
 }
 
 RB_GENERATE_INTERNAL(withdrawal_tree, withdrawal, link, withdrawal_compare,
@@ -53,11 +51,8 @@ m_withdrawals_forget(struct withdrawals *w, uint64_t below)
 static int
 in_log_compare(const struct m_request *a, const struct m_request *b)
 {
-	int by = keyed_order(a->node, b->node);
-
-	if (by == 0)
-		by = keyed_order(a->session->id, b->session->id);
-	return by != 0 ? by : keyed_order(a->number, b->number);
+	return keyed_order(a->node, b->node) ?: keyed_order(a->session->id, b->session->id)
+		?: keyed_order(a->number, b->number);
 }
 
 RB_GENERATE_INTERNAL(acquires_in_log, m_request, by_lock, in_log_compare,

@@ -16,13 +16,8 @@ by_acquire(const struct m_request *a, const struct m_request *b)
 {
 	const struct acquire *p = &a->acquire, *q = &b->acquire;
 
-	if (p->node != q->node)
-		return p->node < q->node ? -1 : 1;
-	if (p->owner != q->owner)
-		return p->owner < q->owner ? -1 : 1;
-	if (p->acquisition != q->acquisition)
-		return p->acquisition < q->acquisition ? -1 : 1;
-	return request_tree_order(a, b);
+	return keyed_order(p->node, q->node) ?: keyed_order(p->owner, q->owner)
+		?: keyed_order(p->acquisition, q->acquisition) ?: request_tree_order(a, b);
 }
 
 RB_GENERATE_INTERNAL(acquire_tree, m_request, by_name, by_acquire, __attribute__((unused)) static)

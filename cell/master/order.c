@@ -4,6 +4,7 @@
  * depends on. Each unanswered command claims the keys of its footprint, so that the last command in
  * the way of a request is found in logarithmic time; a parked request waits in exactly one list. */
 #include <stdlib.h>
+#include "cell/base/keyed.h"
 #include "cell/base/memory.h"
 #include "cell/base/must.h"
 #include "cell/master/internal.h"
@@ -15,9 +16,7 @@
 static int
 claim_compare(const struct claim *a, const struct claim *b)
 {
-	if (a->key != b->key)
-		return a->key < b->key ? -1 : 1;
-	return a->number < b->number ? -1 : a->number > b->number;
+	return keyed_order(a->key, b->key) ?: keyed_order(a->number, b->number);
 }
 
 RB_GENERATE_INTERNAL(claim_tree, claim, link, claim_compare, __attribute__((unused)) static)

@@ -8,21 +8,13 @@
 #include <sodium.h>
 #include <string.h>
 
+#include "cell/base/keyed.h"
 #include "cell/base/memory.h"
 #include "cell/base/must.h"
 #include "cell/net/stream.h"
 #include "cell/sys/log.h"
 
-static int
-by_datagram_id(const struct stream *a, const struct stream *b)
-{
-	const uint64_t id = a->datagrams.keys.id, other = b->datagrams.keys.id;
-
-	return id < other ? -1 : id > other;
-}
-
-RB_GENERATE_INTERNAL(datagram_tree, stream, by_datagram, by_datagram_id,
-                     __attribute__((unused)) static)
+KEYED_TREE(datagram_tree, stream, by_datagram, datagrams.keys.id)
 
 static void
 on_room(uv_handle_t *handle, size_t suggested, uv_buf_t *buf)
@@ -42,12 +34,13 @@ on_datagram(uv_udp_t *handle, ssize_t len, const uv_buf_t *buf, const struct soc
 	struct transport *n = handle->data;
 	const struct transport_callbacks *callbacks = &n->config.callbacks;
 	const struct bytes datagram = {(const uint8_t *)buf->base, len > 0 ? (size_t)len : 0};
-	struct stream key, *s = NULL;
+	struct stream *s = NULL;
 	uint8_t plain[DATAGRAM_PLAIN];
 	struct bytes frame;
+	uint64_t id;
 
-	if (!(flags & UV_UDP_PARTIAL) && datagram_id(datagram, &key.datagrams.keys.id))
-		s = RB_FIND(datagram_tree, &n->by_datagram, &key);
+	if (!(flags & UV_UDP_PARTIAL) && datagram_id(datagram, &id))
+		s = datagram_tree_find(&n->by_datagram, id);
 	if (s == NULL || from == NULL || s->state != STREAM_OPEN ||
 	    (s->dialer == NULL ? n->datagram_socket : s->datagram_socket) != handle ||
 	    !datagram_open(&s->datagrams, datagram, plain, &frame))

@@ -2,6 +2,7 @@
  * page, so that it is one consistent snapshot, however long it takes to read. */
 #include <stdlib.h>
 
+#include "cell/base/keyed.h"
 #include "cell/tree/internal.h"
 
 struct listing {
@@ -93,9 +94,7 @@ children_list(const struct tree *t, const struct node *n, const struct op_get_li
 static int
 compare(const struct removed *a, const struct removed *b)
 {
-	int by = bytes_compare(a->name, b->name);
-
-	return by != 0 ? by : (a->number > b->number) - (a->number < b->number);
+	return bytes_compare(a->name, b->name) ?: keyed_order(a->number, b->number);
 }
 
 RB_GENERATE(removed_by_name, removed, in_directory, compare)

@@ -7,9 +7,7 @@ KEYED_GENERATE(session_openers, opener, in_session, opened)
 static int
 compare_session(const struct opener *a, const struct opener *b)
 {
-	if (a->session->id != b->session->id)
-		return a->session->id > b->session->id ? 1 : -1;
-	return session_openers_order(a, b);
+	return keyed_order(a->session->id, b->session->id) ?: session_openers_order(a, b);
 }
 
 RB_GENERATE(node_openers, opener, in_node, compare_session)

@@ -8,25 +8,15 @@ KEYED_GENERATE(locks, lock, in_tree, node->number)
 KEYED_GENERATE(delayed_locks, lock, in_delayed, node->number)
 
 static int
-compare_owner(const struct holder *a, const struct holder *b)
-{
-	return (a->owner > b->owner) - (a->owner < b->owner);
-}
-
-static int
 compare_session(const struct holder *a, const struct holder *b)
 {
-	if (a->session->id != b->session->id)
-		return a->session->id > b->session->id ? 1 : -1;
-	return compare_owner(a, b);
+	return keyed_order(a->session->id, b->session->id) ?: keyed_order(a->owner, b->owner);
 }
 
 static int
 compare_node(const struct holder *a, const struct holder *b)
 {
-	int order = locks_order(a->lock, b->lock);
-
-	return order != 0 ? order : compare_owner(a, b);
+	return locks_order(a->lock, b->lock) ?: keyed_order(a->owner, b->owner);
 }
 
 RB_GENERATE(lock_holders, holder, in_lock, compare_session)

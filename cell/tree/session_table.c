@@ -12,9 +12,7 @@ BYTES_ORDER(nonces, session, nonce)
 static int
 compare_principal(const struct session *a, const struct session *b)
 {
-	int by = bytes_compare(a->principal, b->principal);
-
-	return by != 0 ? by : sessions_order(a, b);
+	return bytes_compare(a->principal, b->principal) ?: sessions_order(a, b);
 }
 
 RB_GENERATE(nonces, session, by_nonce, nonces_order)
