@@ -25,27 +25,12 @@ has_mount(const char *path)
 	return mountinfo_at(path, &info) && mountinfo_is_cell(&info);
 }
 
-/* The mounts of an unprivileged user are unmounted by the set-user-id helper that made them. */
-static bool
-detach_by_helper(const char *path)
-{
-	int status;
-	pid_t child = fork();
-
-	if (child == 0) {
-		execlp("fusermount3", "fusermount3", "-u", "-z", "-q", "--", path, (char *)NULL);
-		_exit(127);
-	}
-	return child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) &&
-	       WEXITSTATUS(status) == 0;
-}
-
 bool
 mountpoint_detach(const char *path)
 {
 	if (umount2(path, MNT_DETACH | UMOUNT_NOFOLLOW) == 0)
 		return true;
-	if (errno == EPERM && detach_by_helper(path))
+	if (errno == EPERM && mountinfo_unmount_by_helper(path, "-uzq"))
 		return true;
 	log_error("%s: cannot unmount: %s", path, strerror(errno));
 	return false;

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/sysmacros.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 enum { LINES_BY_ID = 256 }; /* bounds the work on a mount's event loop: about 2 us a line */
@@ -173,6 +174,20 @@ mountinfo_each(void (*each)(void *user, const struct mountinfo *info), void *use
 	const struct mountinfo_visit v = {each, user};
 
 	table_find("/proc/self/mountinfo", INT_MAX, visit, &v, NULL);
+}
+
+bool
+mountinfo_unmount_by_helper(const char *path, const char *options)
+{
+	pid_t child = fork();
+	int status;
+
+	if (child == 0) {
+		execlp("fusermount3", "fusermount3", options, "--", path, (char *)NULL);
+		_exit(127);
+	}
+	return child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) &&
+	       WEXITSTATUS(status) == 0;
 }
 
 /* Resolves the directory of a path, and appends the last component unresolved, without trailing

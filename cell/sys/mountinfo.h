@@ -45,6 +45,10 @@ bool mountinfo_of_type(const char *type, struct mountinfo *info);
 /* Calls `each` for every mount of a cell, also of parts, in our own mount namespace. */
 void mountinfo_each(void (*each)(void *user, const struct mountinfo *info), void *user);
 
+/* Unmounts a mount of an unprivileged user, by the set-user-id helper that made it, with these
+ * options; the helper prints its errors itself. False when it fails. */
+bool mountinfo_unmount_by_helper(const char *path, const char *options);
+
 /* The canonical form of a path whose last component may be missing. Sends no request to the
  * filesystem mounted there. 0, or -errno when the directory of the path is missing. */
 int mountinfo_canonical(const char *path, char canonical[PATH_MAX]);

@@ -7,7 +7,6 @@
 #include <sys/mount.h>
 #include <sys/pidfd.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 #include "cell/base/memory.h"
 #include "cell/sys/log.h"
@@ -102,23 +101,6 @@ find_mounts(const char *name, struct cell_file *cell_file)
 	return s.several ? -1 : s.n > 0;
 }
 
-/* The mounts of an unprivileged user are unmounted by the set-user-id helper that made them, which
- * prints its own errors. */
-static bool
-unmount_by_helper(const struct mounted *m)
-{
-	int status;
-	pid_t child = fork();
-
-	if (child == 0) {
-		execlp("fusermount3", "fusermount3", m->dead ? "-uz" : "-u", "--", m->path,
-		       (char *)NULL);
-		_exit(127);
-	}
-	return child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) &&
-	       WEXITSTATUS(status) == 0;
-}
-
 /* A dead mount is detached even if files on it are open: their requests can't be answered any
  * more. */
 static bool
@@ -126,7 +108,7 @@ unmount(const struct mounted *m)
 {
 	if (umount2(m->path, UMOUNT_NOFOLLOW | (m->dead ? MNT_DETACH : 0)) == 0)
 		return true;
-	if (errno == EPERM && unmount_by_helper(m))
+	if (errno == EPERM && mountinfo_unmount_by_helper(m->path, m->dead ? "-uz" : "-u"))
 		return true;
 	log_error("%s: cannot unmount: %s", m->path,
 	          errno == EBUSY ? "busy: a process has files open or works there"
