@@ -42,13 +42,15 @@ ops_call(fuse_req_t req, struct mount_event *event)
 	engine_call(d->engine, event);
 }
 
+#define OPS_CALL(req, ...) ops_call(req, &(struct mount_event){__VA_ARGS__})
+
 /* ---- open files and directories ---- */
 
 /* Valid replies: OPENED, STATUS with an error. */
 static void
 op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *file)
 {
-	ops_call(req, &(struct mount_event){.kind = MOUNT_OPEN, .ino = ino, .flags = file->flags});
+	OPS_CALL(req, .kind = MOUNT_OPEN, .ino = ino, .flags = file->flags);
 }
 
 /* Valid replies: CREATED, STATUS with an error. */
@@ -56,11 +58,8 @@ static void
 op_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode,
           struct fuse_file_info *file)
 {
-	ops_call(req, &(struct mount_event){.kind = MOUNT_CREATE,
-	                                    .ino = parent,
-	                                    .name = bytes_of(name),
-	                                    .mode = mode,
-	                                    .flags = file->flags});
+	OPS_CALL(req, .kind = MOUNT_CREATE, .ino = parent, .name = bytes_of(name), .mode = mode,
+	         .flags = file->flags);
 }
 
 /* A read(2) carries its caller's lock owner, a read for the page cache none. Valid replies: DATA,
@@ -68,13 +67,8 @@ op_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode,
 static void
 op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, struct fuse_file_info *file)
 {
-	ops_call(req, &(struct mount_event){.kind = MOUNT_READ,
-	                                    .ino = ino,
-	                                    .fh = file->fh,
-	                                    .size = size,
-	                                    .offset = offset,
-	                                    .for_page = file->lock_owner == 0,
-	                                    .flags = file->flags});
+	OPS_CALL(req, .kind = MOUNT_READ, .ino = ino, .fh = file->fh, .size = size,
+	         .offset = offset, .for_page = file->lock_owner == 0, .flags = file->flags);
 }
 
 /* Valid replies: COUNT, STATUS with an error. */
@@ -82,25 +76,17 @@ static void
 op_write(fuse_req_t req, fuse_ino_t ino, const char *data, size_t size, off_t offset,
          struct fuse_file_info *file)
 {
-	ops_call(req, &(struct mount_event){.kind = MOUNT_WRITE,
-	                                    .ino = ino,
-	                                    .fh = file->fh,
-	                                    .lock_owner = file->lock_owner,
-	                                    .data = {(const uint8_t *)data, size},
-	                                    .size = size,
-	                                    .offset = offset,
-	                                    .flags = file->flags});
+	OPS_CALL(req, .kind = MOUNT_WRITE, .ino = ino, .fh = file->fh,
+	         .lock_owner = file->lock_owner, .data = {(const uint8_t *)data, size},
+	         .size = size, .offset = offset, .flags = file->flags);
 }
 
 /* Valid replies: STATUS. */
 static void
 op_flush(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *file)
 {
-	ops_call(req, &(struct mount_event){.kind = MOUNT_FLUSH,
-	                                    .ino = ino,
-	                                    .fh = file->fh,
-	                                    .lock_owner = file->lock_owner,
-	                                    .fate = FATE_UNKNOWN});
+	OPS_CALL(req, .kind = MOUNT_FLUSH, .ino = ino, .fh = file->fh,
+	         .lock_owner = file->lock_owner, .fate = FATE_UNKNOWN);
 }
 
 /* Valid replies: STATUS. */
@@ -108,7 +94,7 @@ static void
 op_fsync(fuse_req_t req, fuse_ino_t ino, int datasync, struct fuse_file_info *file)
 {
 	(void)datasync;
-	ops_call(req, &(struct mount_event){.kind = MOUNT_FSYNC, .ino = ino, .fh = file->fh});
+	OPS_CALL(req, .kind = MOUNT_FSYNC, .ino = ino, .fh = file->fh);
 }
 
 /* The kernel waits for no answer to RELEASE, but needs one. Valid replies: STATUS. */
@@ -116,36 +102,30 @@ static void
 op_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *file)
 {
 	poll_handle_end(&ops_device(req)->poll_handles, file->fh);
-	ops_call(req, &(struct mount_event){.kind = MOUNT_RELEASE,
-	                                    .ino = ino,
-	                                    .fh = file->fh,
-	                                    .lock_owner = file->lock_owner});
+	OPS_CALL(req, .kind = MOUNT_RELEASE, .ino = ino, .fh = file->fh,
+	         .lock_owner = file->lock_owner);
 }
 
 /* Valid replies: OPENED, STATUS with an error. */
 static void
 op_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *file)
 {
-	ops_call(req,
-	         &(struct mount_event){.kind = MOUNT_OPENDIR, .ino = ino, .flags = file->flags});
+	OPS_CALL(req, .kind = MOUNT_OPENDIR, .ino = ino, .flags = file->flags);
 }
 
 /* Valid replies: LISTING, STATUS with an error. */
 static void
 op_readdir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, struct fuse_file_info *file)
 {
-	ops_call(req, &(struct mount_event){.kind = MOUNT_READDIR,
-	                                    .ino = ino,
-	                                    .fh = file->fh,
-	                                    .size = size,
-	                                    .offset = offset});
+	OPS_CALL(req, .kind = MOUNT_READDIR, .ino = ino, .fh = file->fh, .size = size,
+	         .offset = offset);
 }
 
 /* Valid replies: STATUS. */
 static void
 op_releasedir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *file)
 {
-	ops_call(req, &(struct mount_event){.kind = MOUNT_RELEASEDIR, .ino = ino, .fh = file->fh});
+	OPS_CALL(req, .kind = MOUNT_RELEASEDIR, .ino = ino, .fh = file->fh);
 }
 
 /* Answered at once: every change of a directory was durable before its call was answered. Valid
@@ -197,9 +177,7 @@ op_copy_file_range(fuse_req_t req, fuse_ino_t from, off_t from_offset,
 static void
 op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 {
-	ops_call(req, &(struct mount_event){.kind = MOUNT_LOOKUP,
-	                                    .ino = parent,
-	                                    .name = bytes_of(name)});
+	OPS_CALL(req, .kind = MOUNT_LOOKUP, .ino = parent, .name = bytes_of(name));
 }
 
 /* FORGET has no reply, so it is not parked. */
@@ -229,9 +207,7 @@ op_forget_multi(fuse_req_t req, size_t n, struct fuse_forget_data *forgets)
 static void
 op_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *file)
 {
-	ops_call(req, &(struct mount_event){.kind = MOUNT_GETATTR,
-	                                    .ino = ino,
-	                                    .fh = file ? file->fh : 0});
+	OPS_CALL(req, .kind = MOUNT_GETATTR, .ino = ino, .fh = file ? file->fh : 0);
 }
 
 static unsigned
@@ -273,49 +249,38 @@ static void
 op_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to_set,
            struct fuse_file_info *file)
 {
-	ops_call(req, &(struct mount_event){.kind = MOUNT_SETATTR,
-	                                    .ino = ino,
-	                                    .fh = file ? file->fh : 0,
-	                                    .set = set_of(to_set),
-	                                    .mode = attr->st_mode,
-	                                    .set_uid = attr->st_uid,
-	                                    .set_gid = attr->st_gid,
-	                                    .set_size = (uint64_t)attr->st_size,
-	                                    .mtime_ns = nanoseconds(&attr->st_mtim)});
+	OPS_CALL(req, .kind = MOUNT_SETATTR, .ino = ino, .fh = file ? file->fh : 0,
+	         .set = set_of(to_set), .mode = attr->st_mode, .set_uid = attr->st_uid,
+	         .set_gid = attr->st_gid, .set_size = (uint64_t)attr->st_size,
+	         .mtime_ns = nanoseconds(&attr->st_mtim));
 }
 
 /* Valid replies: STATUS. */
 static void
 op_access(fuse_req_t req, fuse_ino_t ino, int mask)
 {
-	ops_call(req, &(struct mount_event){.kind = MOUNT_ACCESS, .ino = ino, .flags = mask});
+	OPS_CALL(req, .kind = MOUNT_ACCESS, .ino = ino, .flags = mask);
 }
 
 /* Valid replies: ENTRY, STATUS with an error. */
 static void
 op_mkdir(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode)
 {
-	ops_call(req, &(struct mount_event){.kind = MOUNT_MKDIR,
-	                                    .ino = parent,
-	                                    .name = bytes_of(name),
-	                                    .mode = mode});
+	OPS_CALL(req, .kind = MOUNT_MKDIR, .ino = parent, .name = bytes_of(name), .mode = mode);
 }
 
 /* Valid replies: STATUS. */
 static void
 op_unlink(fuse_req_t req, fuse_ino_t parent, const char *name)
 {
-	ops_call(req, &(struct mount_event){.kind = MOUNT_UNLINK,
-	                                    .ino = parent,
-	                                    .name = bytes_of(name)});
+	OPS_CALL(req, .kind = MOUNT_UNLINK, .ino = parent, .name = bytes_of(name));
 }
 
 /* Valid replies: STATUS. */
 static void
 op_rmdir(fuse_req_t req, fuse_ino_t parent, const char *name)
 {
-	ops_call(req,
-	         &(struct mount_event){.kind = MOUNT_RMDIR, .ino = parent, .name = bytes_of(name)});
+	OPS_CALL(req, .kind = MOUNT_RMDIR, .ino = parent, .name = bytes_of(name));
 }
 
 /* Valid replies: STATUS. */
@@ -323,12 +288,8 @@ static void
 op_rename(fuse_req_t req, fuse_ino_t parent, const char *name, fuse_ino_t new_parent,
           const char *new_name, unsigned flags)
 {
-	ops_call(req, &(struct mount_event){.kind = MOUNT_RENAME,
-	                                    .ino = parent,
-	                                    .name = bytes_of(name),
-	                                    .new_ino = new_parent,
-	                                    .new_name = bytes_of(new_name),
-	                                    .flags = (int)flags});
+	OPS_CALL(req, .kind = MOUNT_RENAME, .ino = parent, .name = bytes_of(name),
+	         .new_ino = new_parent, .new_name = bytes_of(new_name), .flags = (int)flags);
 }
 
 /* Refused: a cell has only files and directories, each with one name. Valid replies: STATUS with an
@@ -336,9 +297,7 @@ op_rename(fuse_req_t req, fuse_ino_t parent, const char *name, fuse_ino_t new_pa
 static void
 refuse(fuse_req_t req, fuse_ino_t parent, const char *name)
 {
-	ops_call(req, &(struct mount_event){.kind = MOUNT_REFUSED,
-	                                    .ino = parent,
-	                                    .name = bytes_of(name)});
+	OPS_CALL(req, .kind = MOUNT_REFUSED, .ino = parent, .name = bytes_of(name));
 }
 
 /* Valid replies: ENTRY, STATUS with an error. */
@@ -347,10 +306,8 @@ op_mknod(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode, dev_t
 {
 	(void)device;
 	if (S_ISREG(mode))
-		ops_call(req, &(struct mount_event){.kind = MOUNT_MKNOD,
-		                                    .ino = parent,
-		                                    .name = bytes_of(name),
-		                                    .mode = mode});
+		OPS_CALL(req, .kind = MOUNT_MKNOD, .ino = parent, .name = bytes_of(name),
+		         .mode = mode);
 	else
 		refuse(req, parent, name);
 }
@@ -373,7 +330,7 @@ op_link(fuse_req_t req, fuse_ino_t ino, fuse_ino_t new_parent, const char *new_n
 static void
 op_statfs(fuse_req_t req, fuse_ino_t ino)
 {
-	ops_call(req, &(struct mount_event){.kind = MOUNT_STATFS, .ino = ino});
+	OPS_CALL(req, .kind = MOUNT_STATFS, .ino = ino);
 }
 
 /* ---- locks ---- */
@@ -459,10 +416,7 @@ op_poll(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *file, struct fuse
 
 	if (handle != NULL)
 		poll_handle_begin(&d->poll_handles, file->fh, handle, d->replies.request);
-	ops_call(req, &(struct mount_event){.kind = MOUNT_POLL,
-	                                    .ino = ino,
-	                                    .fh = file->fh,
-	                                    .wait = handle != NULL});
+	OPS_CALL(req, .kind = MOUNT_POLL, .ino = ino, .fh = file->fh, .wait = handle != NULL);
 }
 
 /* ---- extended attributes: their requests name the inode, but no open handle ---- */
@@ -471,10 +425,7 @@ op_poll(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *file, struct fuse
 static void
 op_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size)
 {
-	ops_call(req, &(struct mount_event){.kind = MOUNT_GETXATTR,
-	                                    .ino = ino,
-	                                    .name = bytes_of(name),
-	                                    .size = size});
+	OPS_CALL(req, .kind = MOUNT_GETXATTR, .ino = ino, .name = bytes_of(name), .size = size);
 }
 
 /* Valid replies: STATUS. */
@@ -482,27 +433,22 @@ static void
 op_setxattr(fuse_req_t req, fuse_ino_t ino, const char *name, const char *value, size_t size,
             int flags)
 {
-	ops_call(req, &(struct mount_event){.kind = MOUNT_SETXATTR,
-	                                    .ino = ino,
-	                                    .name = bytes_of(name),
-	                                    .data = {(const uint8_t *)value, size},
-	                                    .flags = flags});
+	OPS_CALL(req, .kind = MOUNT_SETXATTR, .ino = ino, .name = bytes_of(name),
+	         .data = {(const uint8_t *)value, size}, .flags = flags);
 }
 
 /* Valid replies: DATA, STATUS with an error. */
 static void
 op_listxattr(fuse_req_t req, fuse_ino_t ino, size_t size)
 {
-	ops_call(req, &(struct mount_event){.kind = MOUNT_LISTXATTR, .ino = ino, .size = size});
+	OPS_CALL(req, .kind = MOUNT_LISTXATTR, .ino = ino, .size = size);
 }
 
 /* Valid replies: STATUS. */
 static void
 op_removexattr(fuse_req_t req, fuse_ino_t ino, const char *name)
 {
-	ops_call(req, &(struct mount_event){.kind = MOUNT_REMOVEXATTR,
-	                                    .ino = ino,
-	                                    .name = bytes_of(name)});
+	OPS_CALL(req, .kind = MOUNT_REMOVEXATTR, .ino = ino, .name = bytes_of(name));
 }
 
 /* ---- the calls of <lsfs.h> ---- */
