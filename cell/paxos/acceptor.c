@@ -154,7 +154,7 @@ static void
 refuse(struct px *px, uint8_t to, struct ballot ballot, const char *why, struct ballot because)
 {
 	PX_TRACE(px, "refuses " BALLOT ": %s " BALLOT, BALLOT_OF(ballot), why, BALLOT_OF(because));
-	px_send(px, to, 0, &(struct message){.code = MSG_refused, .refused = {.ballot = because}});
+	PX_SEND(px, to, 0, refused, .ballot = because);
 }
 
 /* False when this replica has no vote, or must not use it yet. */
@@ -185,8 +185,7 @@ px_on_pre_vote(struct px *px, uint8_t from, const struct msg_pre_vote *m)
 		refuse(px, from, m->ballot, why, because);
 		return;
 	}
-	px_send(px, from, 0,
-	        &(struct message){.code = MSG_pre_voted, .pre_voted = {m->ballot, m->sequence}});
+	PX_SEND(px, from, 0, pre_voted, m->ballot, m->sequence);
 }
 
 /* True when the candidate lacks so much of the log that it would delay the cell, and this replica
@@ -235,14 +234,10 @@ px_on_prepare(struct px *px, uint8_t from, const struct msg_prepare *m)
 	px_promise(px, m->ballot);
 	PX_TRACE(px, "promises " BALLOT ": slots are chosen up to " SLOT ", accepted up to " SLOT,
 	         BALLOT_OF(m->ballot), px->learner.chosen, px->log.last);
-	px_send(px, from, px->write,
-	        &(struct message){.code = MSG_promise,
-	                          .promise = {.ballot = m->ballot,
-	                                      .chosen = px->learner.chosen,
-	                                      .last = px->log.last,
-	                                      .accepted = px_pack_headers(px, m->first, UINT64_MAX,
-	                                                                  &packed),
-	                                      .own = px_mark_recorded(px)}});
+	PX_SEND(px, from, px->write, promise, .ballot = m->ballot, .chosen = px->learner.chosen,
+	        .last = px->log.last,
+	        .accepted = px_pack_headers(px, m->first, UINT64_MAX, &packed),
+	        .own = px_mark_recorded(px));
 	buffer_free(&packed);
 }
 
@@ -263,11 +258,8 @@ px_on_gather(struct px *px, uint8_t from, const struct msg_gather *m)
 		px_follow(px, px->acceptor.master, (span_t){2 * px->config.lease.ns});
 	px->acceptor.giving_to = m->ballot;
 	px->acceptor.giving_until = mono_add(px->now, px->config.lease);
-	px_send(px, from, 0,
-	        &(struct message){.code = MSG_gathered,
-	                          .gathered = {.ballot = m->ballot,
-	                                       .entries = px_pack(px, m->first, m->last,
-	                                                          PX_GATHER_BYTES, &packed)}});
+	PX_SEND(px, from, 0, gathered, .ballot = m->ballot,
+	        .entries = px_pack(px, m->first, m->last, PX_GATHER_BYTES, &packed));
 	buffer_free(&packed);
 }
 
@@ -371,12 +363,8 @@ fetch(struct px *px, uint8_t to, const struct msg_accept *m, bool whole)
 	px->acceptor.fetched_at = mono_add(px->now, px->config.heartbeat);
 	PX_TRACE(px, "lacks slot " SLOT ": asks for %s from there on", px->acceptor.accepted_to + 1,
 	         whole ? "the values" : "the entries");
-	px_send(px, to, 0,
-	        &(struct message){.code = MSG_fetch,
-	                          .fetch = {.ballot = m->ballot,
-	                                    .pass = m->pass,
-	                                    .first = px->acceptor.accepted_to + 1,
-	                                    .whole = whole}});
+	PX_SEND(px, to, 0, fetch, .ballot = m->ballot, .pass = m->pass,
+	        .first = px->acceptor.accepted_to + 1, .whole = whole);
 }
 
 /* "If an acceptor receives an accept request for a proposal numbered n, it accepts the proposal
@@ -415,11 +403,8 @@ px_on_accept(struct px *px, uint8_t from, const struct msg_accept *m)
 		PX_TRACE(px, "accepts slots " SLOT "-" SLOT " in " BALLOT, before + 1,
 		         px->acceptor.accepted_to, BALLOT_OF(m->ballot));
 	px_learn(px, m->chosen < px->acceptor.accepted_to ? m->chosen : px->acceptor.accepted_to);
-	px_send(px, from, px->write,
-	        &(struct message){.code = MSG_accepted,
-	                          .accepted = {.ballot = m->ballot,
-	                                       .upto = px->acceptor.accepted_to,
-	                                       .own = px_mark_recorded(px)}});
+	PX_SEND(px, from, px->write, accepted, .ballot = m->ballot,
+	        .upto = px->acceptor.accepted_to, .own = px_mark_recorded(px));
 }
 
 /* Renews the master's lease and reports this replica's progress. Writes to the disk only for the
@@ -443,17 +428,11 @@ px_on_heartbeat(struct px *px, uint8_t from, const struct msg_heartbeat *m)
 	px->acceptor.trim_allowed =
 	    m->trim > px->acceptor.trim_allowed ? m->trim : px->acceptor.trim_allowed;
 	px_grant(px, m->ballot, span_ms(m->lease_ms));
-	px_send(px, from, px->lease.write,
-	        &(struct message){.code = MSG_heartbeat_reply,
-	                          .heartbeat_reply = {.ballot = m->ballot,
-	                                              .sequence = m->sequence,
-	                                              .upto = px->acceptor.accepted_to,
-	                                              .durable = px->acceptor.durable,
-	                                              .durable_applied = px_applied_reported(px),
-	                                              .full = px->full,
-	                                              .own = px_mark_durable(px),
-	                                              .minor = px->config.minor,
-	                                              .keys = px->keys}});
+	PX_SEND(px, from, px->lease.write, heartbeat_reply, .ballot = m->ballot,
+	        .sequence = m->sequence, .upto = px->acceptor.accepted_to,
+	        .durable = px->acceptor.durable, .durable_applied = px_applied_reported(px),
+	        .full = px->full, .own = px_mark_durable(px), .minor = px->config.minor,
+	        .keys = px->keys);
 }
 
 /* The sender is no longer master, so the grant to it is void. The replica that it names asks

@@ -339,11 +339,7 @@ gather_from(struct px *px, uint8_t id)
 	v->asked = true;
 	v->asked_first = first;
 	v->asked_at = px->now;
-	px_send(px, id, 0,
-	        &(struct message){.code = MSG_gather,
-	                          .gather = {.ballot = px->candidate.ballot,
-	                                     .first = first,
-	                                     .last = last}});
+	PX_SEND(px, id, 0, gather, .ballot = px->candidate.ballot, .first = first, .last = last);
 }
 
 void

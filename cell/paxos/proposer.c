@@ -103,12 +103,8 @@ vote_complete(const struct px *px, const struct vote *v)
 static void
 ask_one(struct px *px, uint8_t id)
 {
-	px_send(px, id, 0,
-	        &(struct message){.code = MSG_prepare,
-	                          .prepare = {.ballot = px->candidate.ballot,
-	                                      .first =
-	                                          px_vote_have(px, &px->candidate.votes[id]) + 1,
-	                                      .last = px->log.last}});
+	PX_SEND(px, id, 0, prepare, .ballot = px->candidate.ballot,
+	        .first = px_vote_have(px, &px->candidate.votes[id]) + 1, .last = px->log.last);
 }
 
 /* The span until this replica asks again: longer each time. */
@@ -199,8 +195,7 @@ px_ask_for_votes(struct px *px)
 		return;
 	}
 	for (int i = 0; i < px->group.others_n; i++)
-		px_send(px, px->group.others[i], 0,
-		        &(struct message){.code = MSG_pre_vote, .pre_vote = {next, c->asked}});
+		PX_SEND(px, px->group.others[i], 0, pre_vote, next, c->asked);
 }
 
 void

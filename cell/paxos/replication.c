@@ -233,14 +233,8 @@ send_accept(struct px *px, uint8_t id, struct wire_list named, struct wire_list 
 {
 	const struct peer *p = &px->leader.peers[id];
 
-	px_send(px, id, 0,
-	        &(struct message){.code = MSG_accept,
-	                          .accept = {.ballot = px->candidate.ballot,
-	                                     .chosen = px->learner.chosen,
-	                                     .pass = p->pass,
-	                                     .first = p->next,
-	                                     .named = named,
-	                                     .entries = entries}});
+	PX_SEND(px, id, 0, accept, .ballot = px->candidate.ballot, .chosen = px->learner.chosen,
+	        .pass = p->pass, .first = p->next, .named = named, .entries = entries);
 }
 
 /* Entries that were open at the election, and that the follower's promise reported, are only
@@ -304,18 +298,11 @@ px_send_heartbeat(struct px *px, uint8_t id)
 {
 	struct buffer marks = BUFFER(LIMIT_FRAME);
 
-	px_send(px, id, 0,
-	        &(struct message){.code = MSG_heartbeat,
-	                          .heartbeat = {.ballot = px->candidate.ballot,
-	                                        .chosen = px->learner.chosen,
-	                                        .sequence = px->leader.sequence,
-	                                        .lease_ms = px_lease_ms(px),
-	                                        .trim = px_trim_target(px),
-	                                        .first = px->log.base + 1,
-	                                        .last = px->log.last,
-	                                        .marks = px_witness_pack(px, &marks),
-	                                        .incarnation = px->witness.of[id].incarnation,
-	                                        .start = px->witness.of[id].start}});
+	PX_SEND(px, id, 0, heartbeat, .ballot = px->candidate.ballot, .chosen = px->learner.chosen,
+	        .sequence = px->leader.sequence, .lease_ms = px_lease_ms(px),
+	        .trim = px_trim_target(px), .first = px->log.base + 1, .last = px->log.last,
+	        .marks = px_witness_pack(px, &marks), .incarnation = px->witness.of[id].incarnation,
+	        .start = px->witness.of[id].start);
 	buffer_free(&marks);
 }
 

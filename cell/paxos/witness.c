@@ -392,13 +392,9 @@ px_say_hello_to(struct px *px, uint8_t to)
 		write = px->repair.base_write;
 	if (!px->witness.mute)
 		write = px->write;
-	px_send(px, to, write,
-	        &(struct message){.code = MSG_hello,
-	                          .hello = {.ballot = first_if_none(own.ballot),
-	                                    .incarnation = px->witness.incarnation,
-	                                    .start = px->witness.start,
-	                                    .last = own.slot,
-	                                    .proof = own.proof}});
+	PX_SEND(px, to, write, hello, .ballot = first_if_none(own.ballot),
+	        .incarnation = px->witness.incarnation, .start = px->witness.start,
+	        .last = own.slot, .proof = own.proof);
 }
 
 void
@@ -448,16 +444,11 @@ px_on_hello(struct px *px, uint8_t from, const struct msg_hello *m)
 	px->witness.of[from].incarnation = m->incarnation;
 	px->witness.of[from].start = m->start;
 	remember(px, &told);
-	px_send(px, from, px->witness.of[from].write,
-	        &(struct message){.code = MSG_welcome,
-	                          .welcome = {.ballot = first_if_none(px->acceptor.promised),
-	                                      .incarnation = m->incarnation,
-	                                      .start = m->start,
-	                                      .verdict = WELCOME_FINE,
-	                                      .remembered = px->witness.of[from].mark,
-	                                      .version = px->group.members.version,
-	                                      .members =
-	                                          px_pack_members(&px->group.members, &packed)}});
+	PX_SEND(px, from, px->witness.of[from].write, welcome,
+	        .ballot = first_if_none(px->acceptor.promised), .incarnation = m->incarnation,
+	        .start = m->start, .verdict = WELCOME_FINE, .remembered = px->witness.of[from].mark,
+	        .version = px->group.members.version,
+	        .members = px_pack_members(&px->group.members, &packed));
 	buffer_free(&packed);
 }
 
