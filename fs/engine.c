@@ -60,6 +60,8 @@ step_mount(struct engine *e, const struct mount_event *event)
 	}
 }
 
+#define STEP_MOUNT(e, ...) step_mount(e, &(struct mount_event){__VA_ARGS__})
+
 /* ---- the client's side ---- */
 
 static void
@@ -79,7 +81,7 @@ tell_session(struct engine *e, mono_t now)
 {
 	const struct client_status status = client_status(e->client);
 
-	step_mount(e, &(struct mount_event){.kind = MOUNT_SESSION, .now = now});
+	STEP_MOUNT(e, .kind = MOUNT_SESSION, .now = now);
 	if (e->update.state_changed)
 		e->output.session(e->output.user, &status);
 }
@@ -91,12 +93,11 @@ invalidate(struct engine *e, mono_t now)
 	const struct client_update *u = &e->update;
 
 	if (u->invalid_n > 0 || u->invalid_all)
-		step_mount(e, &(struct mount_event){.kind = MOUNT_DROPPED,
-		                                    .now = now,
-		                                    .nodes = u->invalid,
-		                                    .nodes_n = u->invalid_n,
-		                                    .everything = u->invalid_all});
+		STEP_MOUNT(e, .kind = MOUNT_DROPPED, .now = now, .nodes = u->invalid,
+		           .nodes_n = u->invalid_n, .everything = u->invalid_all);
 }
+
+#define STEP_CLIENT(e, ...) step_client(e, &(struct client_event){__VA_ARGS__})
 
 static void
 step_client(struct engine *e, struct client_event *event)
@@ -120,23 +121,16 @@ step_client(struct engine *e, struct client_event *event)
 	if (u->state_changed || u->opened)
 		tell_session(e, now);
 	for (size_t i = 0; i < u->answers_n; i++)
-		step_mount(e, &(struct mount_event){.kind = MOUNT_ANSWER,
-		                                    .now = now,
-		                                    .answer = &u->answers[i]});
+		STEP_MOUNT(e, .kind = MOUNT_ANSWER, .now = now, .answer = &u->answers[i]);
 	for (size_t i = 0; i < u->grants_n; i++)
-		step_mount(e, &(struct mount_event){.kind = MOUNT_GRANT,
-		                                    .now = now,
-		                                    .grant = &u->grants[i]});
+		STEP_MOUNT(e, .kind = MOUNT_GRANT, .now = now, .grant = &u->grants[i]);
 	for (size_t i = 0; i < u->watched_n; i++)
-		step_mount(e, &(struct mount_event){.kind = MOUNT_WATCHED,
-		                                    .now = now,
-		                                    .watched = &u->watched[i],
-		                                    .wall_ns = clock_wall_ns()});
+		STEP_MOUNT(e, .kind = MOUNT_WATCHED, .now = now, .watched = &u->watched[i],
+		           .wall_ns = clock_wall_ns());
 	invalidation = u->invalidation;
 	if (invalidation != 0)
-		step_client(e, &(struct client_event){.kind = CLIENT_INVALIDATED,
-		                                      .now = now,
-		                                      .invalidation = invalidation});
+		STEP_CLIENT(e, .kind = CLIENT_INVALIDATED, .now = now,
+		            .invalidation = invalidation);
 }
 
 /* ---- the loop ---- */
@@ -208,9 +202,9 @@ catch_up(struct engine *e)
 	mono_t now = clock_now();
 
 	if (mono_reached(now, e->update.deadline))
-		step_client(e, &(struct client_event){.kind = CLIENT_TIMEOUT, .now = now});
+		STEP_CLIENT(e, .kind = CLIENT_TIMEOUT, .now = now);
 	if (mono_reached(now, e->done.deadline))
-		step_mount(e, &(struct mount_event){.kind = MOUNT_TIMEOUT, .now = now});
+		STEP_MOUNT(e, .kind = MOUNT_TIMEOUT, .now = now);
 	return now;
 }
 
@@ -222,7 +216,7 @@ report_written(struct engine *e)
 	mono_t now = catch_up(e);
 
 	e->kept = false;
-	step_mount(e, &(struct mount_event){.kind = MOUNT_WRITTEN, .now = now});
+	STEP_MOUNT(e, .kind = MOUNT_WRITTEN, .now = now);
 	return now;
 }
 
@@ -232,18 +226,14 @@ settle(struct engine *e, mono_t now)
 	for (;;) {
 		/* An answer may cause further requests. */
 		for (size_t i = 0; i < e->requests_n; i++)
-			step_client(e, &(struct client_event){.kind = CLIENT_REQUEST,
-			                                      .now = now,
-			                                      .request = e->requests[i]});
+			STEP_CLIENT(e, .kind = CLIENT_REQUEST, .now = now,
+			            .request = e->requests[i]);
 		e->requests_n = 0;
 		for (size_t i = 0; i < e->watches_n; i++) {
-			step_client(e,
-			            &(struct client_event){.kind = CLIENT_WATCH,
-			                                   .now = now,
-			                                   .node = e->watches[i].node,
-			                                   .mask = e->watches[i].mask,
-			                                   .generation = e->watches[i].generation,
-			                                   .user = e->watches[i].user});
+			STEP_CLIENT(e, .kind = CLIENT_WATCH, .now = now, .node = e->watches[i].node,
+			            .mask = e->watches[i].mask,
+			            .generation = e->watches[i].generation,
+			            .user = e->watches[i].user);
 			free((void *)e->watches[i].user.data);
 		}
 		e->watches_n = 0;
@@ -404,9 +394,8 @@ engine_close(struct engine *e, void (*closed)(void *user, bool in_order), void *
 	e->closed = closed;
 	e->closed_user = user;
 	e->close_deadline = mono_add(now, span_s(CLOSE_PATIENCE_S));
-	step_client(e, &(struct client_event){.kind = CLIENT_CLOSE,
-	                                      .now = now,
-	                                      .as_expired = mount_has_file_locks(e->mount)});
+	STEP_CLIENT(e, .kind = CLIENT_CLOSE, .now = now,
+	            .as_expired = mount_has_file_locks(e->mount));
 	settle(e, now);
 }
 

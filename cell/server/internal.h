@@ -352,6 +352,7 @@ extern const struct gateway_callbacks server_gateway_callbacks;
 /* Takes one step of the replica, and carries out its update. Does nothing when the server has
  * failed or stopped. */
 void server_step(struct server *s, struct replica_event event);
+#define SERVER_STEP(s, ...) server_step(s, (struct replica_event){__VA_ARGS__})
 /* Sets the verdict that server_turn returns at the end of this turn. */
 void server_tell(struct server *s, enum server_verdict news);
 /* Updates the cell file from the state, of which `saved` is the index that is on the disk. The file

@@ -181,6 +181,6 @@ server_stop(struct server *s)
 {
 	must(!s->stepping && mono_is_never(s->leave_by));
 	local_clients_clear(&s->clients);
-	server_step(s, (struct replica_event){.kind = REPLICA_STOP});
+	SERVER_STEP(s, .kind = REPLICA_STOP);
 	s->leave_by = mono_add(clock_io_now(&s->io.clock), span_ms(LEAVE_MS));
 }

@@ -59,10 +59,7 @@ is_ready(void *user, uint64_t conn, struct bytes frame)
 static void
 step_frame(struct server *s, uint64_t conn, unsigned code, struct bytes frame)
 {
-	server_step(s, (struct replica_event){.kind = REPLICA_FRAME,
-	                                      .conn = conn,
-	                                      .code = code,
-	                                      .frame = frame});
+	SERVER_STEP(s, .kind = REPLICA_FRAME, .conn = conn, .code = code, .frame = frame);
 }
 
 /* False: all clients are of one principal, which delays no other one. */
@@ -173,7 +170,7 @@ client_is_gone(struct server *s, uint64_t conn)
 {
 	state_transfer_forget(s->transfer, conn);
 	inbox_disconnect(&s->inbox, conn);
-	server_step(s, (struct replica_event){.kind = REPLICA_DISCONNECTED, .conn = conn});
+	SERVER_STEP(s, .kind = REPLICA_DISCONNECTED, .conn = conn);
 }
 
 /* A client repeats its requests on a new connection. */
@@ -220,7 +217,7 @@ take_deadlines(struct server *s)
 		return;
 	s->due = false;
 	if (mono_reached(now, s->deadline)) {
-		server_step(s, (struct replica_event){.kind = REPLICA_TIMEOUT});
+		SERVER_STEP(s, .kind = REPLICA_TIMEOUT);
 		/* It may have made room. */
 		s->inbox_due |= inbox_has(&s->inbox, s->heard, is_ready, s);
 	}
@@ -253,7 +250,7 @@ server_turn(struct server *s)
 	take_deadlines(s);
 	/* One message has all that the frames of a turn have proposed, and has one answer. */
 	if (has_unsent(s))
-		server_step(s, (struct replica_event){.kind = REPLICA_SEND});
+		SERVER_STEP(s, .kind = REPLICA_SEND);
 	local_clients_deliver(&s->clients);
 
 	/* While the server is being stopped, the owner gets no other verdicts than SERVER_LEFT. */
@@ -297,7 +294,7 @@ server_full(struct server *s, bool full)
 	else
 		clock_io_log(&s->io.clock, LEVEL_INFO, "%s: there is room on the disk again",
 		             s->config.directory);
-	server_step(s, (struct replica_event){.kind = REPLICA_FULL, .on = full});
+	SERVER_STEP(s, .kind = REPLICA_FULL, .on = full);
 }
 
 void
@@ -336,9 +333,7 @@ server_connect(struct server *s, const struct server_client *client, const char 
 	uint64_t conn = local_clients_connect(&s->clients, client);
 
 	inbox_connect(&s->inbox, conn, no_key);
-	server_step(s, (struct replica_event){.kind = REPLICA_CONNECTED,
-	                                      .conn = conn,
-	                                      .principal = bytes_of(principal)});
+	SERVER_STEP(s, .kind = REPLICA_CONNECTED, .conn = conn, .principal = bytes_of(principal));
 	return conn;
 }
 
@@ -362,7 +357,7 @@ server_disconnect(struct server *s, uint64_t conn)
 {
 	inbox_disconnect(&s->inbox, conn);
 	if (local_clients_disconnect(&s->clients, conn))
-		server_step(s, (struct replica_event){.kind = REPLICA_DISCONNECTED, .conn = conn});
+		SERVER_STEP(s, .kind = REPLICA_DISCONNECTED, .conn = conn);
 }
 
 /* ---- the network ---- */
@@ -378,15 +373,13 @@ on_peer(void *user, uint8_t replica, struct bytes frame)
 	if (!state_transfer_peer(s->transfer, replica, member, frame) &&
 	    !key_rotation_peer(s->key_rotation, replica, member,
 	                       px_master(replica_px(s->replica)).replica == replica, frame))
-		server_step(s, (struct replica_event){.kind = REPLICA_PEER,
-		                                      .peer = replica,
-		                                      .frame = frame});
+		SERVER_STEP(s, .kind = REPLICA_PEER, .peer = replica, .frame = frame);
 }
 
 void
 server_keys_agreed(void *user, struct bytes keys)
 {
-	server_step(user, (struct replica_event){.kind = REPLICA_KEYS, .key = keys});
+	SERVER_STEP(user, .kind = REPLICA_KEYS, .key = keys);
 }
 
 void
@@ -403,7 +396,7 @@ server_keys_changed(void *user)
 void
 server_copy_begun(void *user, uint8_t replica)
 {
-	server_step(user, (struct replica_event){.kind = REPLICA_COPY_BEGUN, .peer = replica});
+	SERVER_STEP(user, .kind = REPLICA_COPY_BEGUN, .peer = replica);
 }
 
 void
@@ -460,10 +453,7 @@ on_client_connected(void *user, uint64_t conn, struct bytes principal, struct by
 	struct server *s = user;
 
 	inbox_connect(&s->inbox, conn, key.data);
-	server_step(s, (struct replica_event){.kind = REPLICA_CONNECTED,
-	                                      .conn = conn,
-	                                      .principal = principal,
-	                                      .key = key});
+	SERVER_STEP(s, .kind = REPLICA_CONNECTED, .conn = conn, .principal = principal, .key = key);
 }
 
 static void
@@ -549,9 +539,7 @@ server_datagram(struct server *s, uint64_t conn, struct bytes frame)
 		gateway_send_datagram(s->gateway, conn | GATEWAY_CONN, frame);
 		return;
 	}
-	server_step(s, (struct replica_event){.kind = REPLICA_DATAGRAM,
-	                                      .conn = conn | GATEWAY_CONN,
-	                                      .frame = frame});
+	SERVER_STEP(s, .kind = REPLICA_DATAGRAM, .conn = conn | GATEWAY_CONN, .frame = frame);
 }
 
 void

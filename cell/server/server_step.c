@@ -227,7 +227,7 @@ server_persisted(struct server *s, uint64_t write)
 	must(write >= s->durable);
 	s->durable = write;
 	open_gate(s, write);
-	server_step(s, (struct replica_event){.kind = REPLICA_PERSISTED, .write = write});
+	SERVER_STEP(s, .kind = REPLICA_PERSISTED, .write = write);
 }
 
 void
@@ -251,5 +251,5 @@ server_saved(struct server *s, uint64_t applied, size_t unsaved)
 {
 	s->unsaved = unsaved;
 	server_keep_cell_file(s, applied);
-	server_step(s, (struct replica_event){.kind = REPLICA_SAVED, .index = applied});
+	SERVER_STEP(s, .kind = REPLICA_SAVED, .index = applied);
 }
