@@ -415,18 +415,6 @@ doctor_fstab(json_t *findings, const char *path, const char *file)
 
 /* ---- a cell, and the age of a cell file ---- */
 
-static void
-look_at_cell_file(json_t *findings, const char *file, const struct cell_file *given,
-                  const struct cell_file *members, const struct noise_pair *key)
-{
-	if (members->version > given->version)
-		finding_add_detail(findings, FINDING_cell_file_old, file,
-		                   "version %" PRIu64 ", the cell's is %" PRIu64, given->version,
-		                   members->version);
-	if (cell_lacks_key(given, members, key))
-		finding_add(findings, FINDING_cell_file_keys, file);
-}
-
 json_t *
 doctor_ask_replicas(const struct ctl *ctl, const char *file, const struct cell_file *given,
                     bool thorough)
@@ -434,13 +422,18 @@ doctor_ask_replicas(const struct ctl *ctl, const char *file, const struct cell_f
 	struct cell_file members = *given;
 	struct answer answers[LIMIT_REPLICAS];
 	struct noise_pair key;
-	json_t *all = NULL;
+	json_t *all = NULL, *problems;
 
 	if (cell_key(ctl, file, &key) && ask_members(&members, &key) &&
 	    ask_replicas(&members, &key, answers))
 		all = health_json(&members, answers);
-	if (all && thorough)
-		look_at_cell_file(json_object_get(all, "problems"), file, given, &members, &key);
+	problems = json_object_get(all, "problems");
+	if (all && thorough && members.version > given->version)
+		finding_add_detail(problems, FINDING_cell_file_old, file,
+		                   "version %" PRIu64 ", the cell's is %" PRIu64, given->version,
+		                   members.version);
+	if (all && thorough && cell_lacks_key(given, &members, &key))
+		finding_add(problems, FINDING_cell_file_keys, file);
 	explicit_bzero(&key, sizeof key);
 	return all;
 }
