@@ -79,8 +79,10 @@ enum {
 	LIMIT_WHY = 255,         /* bytes of a human-readable reason */
 	LIMIT_PART = 256 * 1024, /* bytes of state.db in one message */
 
-	LIMIT_FRAME = 48 * 1024 * 1024,  /* bytes of one message */
-	LIMIT_ENTRY = 1024 * 1024,       /* bytes of one log entry */
+	LIMIT_FRAME = 48 * 1024 * 1024, /* bytes of one message */
+	LIMIT_ENTRY = 1024 * 1024,      /* bytes of one log entry */
+	/* Bytes of a request's operation: an entry holds it, with the nodes that it declares. */
+	LIMIT_OPERATION = LIMIT_ENTRY - 8 * LIMIT_KEYS - 1024,
 	LIMIT_UNSENT = 64 * 1024 * 1024, /* bytes unsent on a connection; beyond: it is closed */
 	LIMIT_PRINCIPAL_UNSENT = 2 * LIMIT_UNSENT, /* on all of a principal's; beyond: one is */
 
@@ -95,7 +97,7 @@ enum {
 static_assert(LIMIT_ENTRY >= LIMIT_CONTENTS + LIMIT_PATH + 4096,
               "an entry holds the largest write");
 static_assert(LIMIT_ENTRY_COMMANDS >= LIMIT_TRANSACTION + 1 + LIMIT_STEPS &&
-                  LIMIT_ENTRY >= LIMIT_CONTENTS + LIMIT_TRANSACTION * (4 * LIMIT_PATH + 4096),
+                  LIMIT_OPERATION >= LIMIT_CONTENTS + LIMIT_TRANSACTION * (4 * LIMIT_PATH + 4096),
               "an entry holds a transaction and a grant of each lock before it");
 static_assert(LIMIT_WINDOW >= LIMIT_ENTRY, "the largest request fits into an empty window");
 static_assert(LIMIT_UNSENT >= LIMIT_WINDOW + LIMIT_IN_FLIGHT * 1024 + LIMIT_FRAME,

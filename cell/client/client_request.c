@@ -30,7 +30,7 @@ struct client_request *
 client_request_new(const struct client_call *call)
 {
 	const struct op *op = &call->op;
-	struct buffer encoded = BUFFER(LIMIT_ENTRY);
+	struct buffer encoded = BUFFER(LIMIT_OPERATION);
 	struct client_request *r = memory_zero(1, sizeof *r);
 
 	must(wire_op(op->code)->class != OP_CLASS_MASTER);

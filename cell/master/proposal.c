@@ -8,6 +8,9 @@ enum {
 	ENTRY_HEAD = 64,
 };
 
+static_assert(LIMIT_OPERATION + 8 * LIMIT_KEYS + COMMAND_HEAD + ENTRY_HEAD <= LIMIT_ENTRY,
+              "an entry holds each request, with all nodes that it declares to change");
+
 void
 m_proposals_init(struct master *m)
 {

@@ -515,7 +515,7 @@ enum { WIRE_MINOR = 0 };
 	F(u64, number, 0)  /* 1, 2, 3 ... in the order in which requests are to take effect */    \
 	F(u64, below, 0)                                                                          \
 	F(u8, ordered, 0)  /* 1: every later request of the session takes effect after it */      \
-	F(op, op, LIMIT_ENTRY)                                                                    \
+	F(op, op, LIMIT_OPERATION)                                                                \
 	F(u64, generation, 0) /* of the client's cache, as in keepalive */                        \
 	F(list, dropped, node_key) /* dropped from it for this request; in ascending order */  \
 	F(guard, guard, 0) /* RC_GUARD unless this acquisition is held */                         \

@@ -188,6 +188,73 @@ TEST(test_dropped)
 	world_free(w);
 }
 
+/* A transaction of so many bytes, whose operations are none. */
+static void
+put_transaction(struct buffer *to, size_t len)
+{
+	enum { STEPS = 4, OP_HEAD = 1 + 4 + 4 };
+	static const uint8_t junk[LIMIT_CONTENTS + 1024];
+	struct step step = {.kind = STEP_DO, .path = bytes_of("/f")};
+	struct buffer steps = BUFFER(LIMIT_ENTRY);
+	struct op op = {.code = OP_transaction};
+
+	wire_put_step(&steps, &step);
+	step.op = (struct bytes){junk, (len - OP_HEAD) / STEPS - steps.len};
+	buffer_reset(&steps);
+	for (int i = 1; i < STEPS; i++)
+		wire_put_step(&steps, &step);
+	step.op.len = len - OP_HEAD - steps.len - (steps.len / (STEPS - 1) - step.op.len);
+	wire_put_step(&steps, &step);
+	op.transaction.steps = (struct wire_list){buffer_view(&steps), STEPS};
+	wire_put_op(to, &op);
+	assert_false(steps.failed || to->failed);
+	assert_int_equal(to->len, len);
+	buffer_free(&steps);
+}
+
+/* A request with this operation, which may be too long to be encoded. */
+static void
+send_any_op(struct bare_client *c, struct bytes op)
+{
+	enum { LENGTH = 4, AT = LENGTH + 1 + 4 * 8 + 1 }; /* of the operation, in the frame */
+	struct message m = {.code = MSG_request};
+	struct buffer head = BUFFER(LIMIT_FRAME), frame = BUFFER(LIMIT_FRAME);
+
+	m.request = (struct msg_request){c->session, c->epoch, ++c->number, .below = 1};
+	wire_put_frame(&head, &m);
+	buffer_put_bytes(&frame, (struct bytes){head.data, AT});
+	buffer_put_u32(&frame, (uint32_t)op.len);
+	buffer_put_bytes(&frame, op);
+	buffer_put_bytes(&frame, (struct bytes){head.data + AT + 4, head.len - AT - 4});
+	buffer_patch_u32(&frame, 0, (uint32_t)(frame.len - LENGTH));
+	world_send(c->world, c->conn, buffer_view(&frame));
+	buffer_free(&head);
+	buffer_free(&frame);
+}
+
+/* What a client may ask for fits into an entry with all that the master adds to it. */
+TEST(test_operation_as_long_as_an_entry)
+{
+	static const size_t too_long[] = {LIMIT_ENTRY, LIMIT_OPERATION + 1};
+	struct bare_world *w = world_new(1);
+	struct bare_client c = bare_open(w, 1);
+	struct buffer op = BUFFER(LIMIT_ENTRY);
+
+	put_transaction(&op, LIMIT_OPERATION);
+	send_any_op(&c, buffer_view(&op));
+	assert_int_equal(bare_reply(&c, c.number)->rc, RC_INVAL);
+	for (int i = 0; i < 2; i++) {
+		buffer_reset(&op);
+		put_transaction(&op, too_long[i]);
+		send_any_op(&c, buffer_view(&op));
+		assert_true(world_closed(w, c.conn));
+		bare_attach(&c);
+	}
+	bare_file(&c, "good");
+	buffer_free(&op);
+	world_free(w);
+}
+
 /* ---- connections ---- */
 
 static int denied;
