@@ -524,7 +524,9 @@ m_admission_wait_list(struct master *m, struct m_request *r, const struct op *op
 	}
 	if (r->pass == NULL)
 		r->pass = pass_new(r);
-	tree_changes(m->tree, &r->requester, op, r->node, &changes);
+	/* One that has taken effect changes nothing: apply gives the answer that it kept. */
+	if (!tree_request_known(m->tree, r->session->id, r->number))
+		tree_changes(m->tree, &r->requester, op, r->node, &changes);
 	return gate_enter(&m->gate, r->pass, &changes) ? NULL : &m->order.at_gate;
 }
 

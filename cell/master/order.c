@@ -108,6 +108,14 @@ has_ticket(const struct m_request *r)
 	return r->code == OP_acquire && r->acquire.ticket.epoch != 0;
 }
 
+/* A command with a turn at the gate was in the log before: one of a lower number that has come
+ * since may wait at the gate for that turn. */
+static bool
+has_turn(const struct m_request *r)
+{
+	return r->pass != NULL && r->pass->turn != 0;
+}
+
 bool
 m_request_behind_command(const struct m_session *s, const struct m_request *r)
 {
@@ -142,7 +150,7 @@ m_order_wait_list(struct master *m, struct m_session *s, struct m_request *r, co
 
 	if (r->read)
 		e = last_before(&s->order.ordered, r);
-	else if (!has_ticket(r))
+	else if (!has_ticket(r) && !has_turn(r))
 		e = last_before(&s->order.parked, r);
 	if (e != NULL)
 		return &e->order.behind;
