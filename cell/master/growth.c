@@ -93,15 +93,30 @@ m_growth_refuse_again(struct master *m, struct m_session *s, uint64_t number)
 	return false;
 }
 
+static void
+forget(struct m_session *s, struct refused_request *refused)
+{
+	TAILQ_REMOVE(&s->refused, refused, entry);
+	free(refused);
+}
+
+/* Until the log has one that was proposed with a later command, its number is not free. */
 void
-m_growth_forget(struct m_session *s, uint64_t below)
+m_growth_forget(const struct master *m, struct m_session *s, uint64_t below)
 {
 	struct refused_request *refused, *next;
 
-	TAILQ_FOREACH_SAFE(refused, &s->refused, entry, next) {
-		if (refused->number >= below)
-			continue;
-		TAILQ_REMOVE(&s->refused, refused, entry);
-		free(refused);
-	}
+	TAILQ_FOREACH_SAFE(refused, &s->refused, entry, next)
+		if (refused->number < below &&
+		    (!refused->logged || tree_request_known(m->tree, s->id, refused->number)))
+			forget(s, refused);
+}
+
+void
+m_growth_forget_all(struct m_session *s)
+{
+	struct refused_request *refused;
+
+	while ((refused = TAILQ_FIRST(&s->refused)) != NULL)
+		forget(s, refused);
 }

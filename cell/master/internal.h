@@ -290,6 +290,8 @@ bool m_growth_refuse(struct master *m, struct m_session *s, struct m_request *r,
 /* Answers a request that was refused, and is received again; false: it was not. */
 bool m_growth_refuse_again(struct master *m, struct m_session *s, uint64_t number);
 /* The client has the answers to all lower numbers. */
-void m_growth_forget(struct m_session *s, uint64_t below);
+void m_growth_forget(const struct master *m, struct m_session *s, uint64_t below);
+/* The session is over. */
+void m_growth_forget_all(struct m_session *s);
 
 #endif

@@ -137,7 +137,7 @@ m_request_free_all(struct master *m, struct m_session *s)
 	struct m_request *r;
 
 	forget_answered(s, UINT64_MAX);
-	m_growth_forget(s, UINT64_MAX);
+	m_growth_forget_all(s);
 	while ((r = RB_MIN(request_tree, &s->requests.by_number)) != NULL)
 		request_free(m, s, r);
 }
@@ -450,7 +450,7 @@ receive(struct master *m, struct m_connection *c, struct m_session *s, const str
 		m_withdrawals_forget(&s->withdrawals, msg->below);
 	if (!TAILQ_EMPTY(&s->requests.answered))
 		forget_answered(s, msg->below);
-	m_growth_forget(s, msg->below);
+	m_growth_forget(m, s, msg->below);
 	if ((r = request_find(s, msg->number)) != NULL) {
 		r->carried = false;
 		note_withdrawal(m, s, msg->number, op);
