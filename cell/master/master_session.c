@@ -162,6 +162,14 @@ session_attach(struct master *m, struct m_session *s, struct m_connection *c)
 	opened(m, c, RC_OK, s->id);
 }
 
+/* The session's end is ordered: its client has none any more. */
+static void
+opened_ending(struct master *m, struct m_connection *c, const struct m_session *s)
+{
+	opened(m, c, RC_NO_SESSION, 0);
+	m_connection_ended(c, s->id);
+}
+
 /* The live session that may be open on this connection, NULL when there is none: the nonce proves
  * that it is the client's own, and a session belongs to one principal. */
 static struct m_session *
@@ -266,8 +274,7 @@ m_opening_receive(struct master *m, struct m_connection *c, const struct msg_ope
 		    memcmp(c->opening.nonce, msg->nonce.data, LIMIT_NONCE) != 0)
 			m_connection_breach(m, c, "it is opening another session");
 	} else if (s != NULL && s->ending.cause != 0) {
-		opened(m, c, RC_NO_SESSION, 0);
-		m_connection_ended(c, s->id);
+		opened_ending(m, c, s);
 	} else if (s != NULL) {
 		/* The client may not have heard that it is back, and then keeps its cache. */
 		m_await_set_caching(s, msg->caching || m_cache_has_leave(m, s));
@@ -342,10 +349,12 @@ m_opening_created(struct master *m, const struct own_command *own, const struct 
 		m_connection_deny(m, c, RC_ACCES);
 	else if (answer->rc != RC_OK)
 		opened(m, c, answer->rc, 0);
-	else if (s != NULL && session_claim(m, c, t.id, t.nonce) == s)
-		session_attach(m, s, c);
-	else
+	else if (s == NULL || session_claim(m, c, t.id, t.nonce) != s)
 		m_connection_breach(m, c, "a nonce that another principal used");
+	else if (s->ending.cause != 0)
+		opened_ending(m, c, s);
+	else
+		session_attach(m, s, c);
 }
 
 /* ---- session end ---- */
