@@ -33,6 +33,7 @@ enum {
 	LIMIT_SLOTS = 64,             /* of a counting lock */
 	LIMIT_OPENERS = 4096,         /* opens of one ephemeral file */
 	LIMIT_WAITERS = 16384,        /* waiters for one lock */
+	LIMIT_SESSION_OPENS = 16384,  /* opens of one session, of all ephemeral files */
 	LIMIT_SESSION_LOCKS = 65536,  /* holders of one session, of all locks */
 	LIMIT_SESSION_WAITERS = 4096, /* waiters of one session, for all locks */
 	LIMIT_ENTRY_COMMANDS = 512,   /* commands in one log entry, which is applied in one step */

@@ -227,12 +227,13 @@ check_sessions(const struct tree *t)
 	struct principal_sessions *by_principal =
 	    (struct principal_sessions *)&t->sessions.by_principal;
 	struct session *s;
+	struct opener *o;
 	struct holder *h;
 	struct cached_reply *k;
 	size_t sessions_n = 0;
 
 	RB_FOREACH(s, sessions, (struct sessions *)&t->sessions.by_id) {
-		size_t kept_n = 0, holders_n = 0;
+		size_t kept_n = 0, openers_n = 0, holders_n = 0;
 
 		HOLDS(s->id > 0 && s->id < t->nodes.next_number && node_find(t, s->id) == NULL,
 		      "a session's number was given out, to it alone");
@@ -242,6 +243,9 @@ check_sessions(const struct tree *t)
 		      "a session is found by its principal until it ends");
 		HOLDS(s->principal_generation <= t->position.applied,
 		      "a session's principal was added by an entry");
+		RB_FOREACH(o, session_openers, &s->openers)
+			openers_n++;
+		HOLDS(openers_n == s->openers_n, "a session's opens are as counted");
 		RB_FOREACH(h, session_holders, &s->holders)
 			holders_n++;
 		HOLDS(holders_n == s->holders_n, "a session's locks are as counted");

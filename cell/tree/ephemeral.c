@@ -30,13 +30,16 @@ opener_new(struct tree *t, struct node *n, struct session *s, uint64_t opened)
 	RB_INSERT(node_openers, &n->openers, o);
 	n->openers_n++;
 	must(RB_INSERT(session_openers, &s->openers, o) == NULL);
+	s->openers_n++;
 	DIRTY_ROW(t, openers, .key = {s->id, opened});
 }
 
 bool
 opener_allowed(const struct node *n, const struct session *s)
 {
-	return n->openers_n < LIMIT_OPENERS || opener_find(s, n->number) != NULL;
+	if (n != NULL && opener_find(s, n->number) != NULL)
+		return true;
+	return s->openers_n < LIMIT_SESSION_OPENS && (n == NULL || n->openers_n < LIMIT_OPENERS);
 }
 
 void
@@ -53,6 +56,7 @@ opener_remove(struct tree *t, struct opener *o)
 	RB_REMOVE(node_openers, &o->node->openers, o);
 	o->node->openers_n--;
 	RB_REMOVE(session_openers, &o->session->openers, o);
+	o->session->openers_n--;
 	free(o);
 }
 

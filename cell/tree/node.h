@@ -39,7 +39,7 @@ KEYED_PROTOTYPE(session_openers, opener, in_session)
 struct opener *opener_find(const struct session *s, uint64_t opened);
 /* Records that the session has opened the ephemeral file by this number, which is new to it. */
 void opener_new(struct tree *t, struct node *n, struct session *s, uint64_t opened);
-/* True if the session has the file open, or may open it. */
+/* True if the session has the file open, or may open it. NULL: a new file. */
 bool opener_allowed(const struct node *n, const struct session *s);
 /* Records that the session has opened the ephemeral file by its own number, unless it has. */
 void opener_add(struct tree *t, struct node *n, struct session *s);

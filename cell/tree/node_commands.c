@@ -57,6 +57,8 @@ apply_create(struct execution *x, const struct op_create *o, struct result_creat
 		return rc;
 	if (o->ephemeral && x->session == NULL)
 		return RC_NO_SESSION;
+	if (o->ephemeral && o->kind == NODE_FILE && !opener_allowed(NULL, x->session))
+		return RC_FULL;
 	if ((rc = room_for_child(x->tree, parent)) != RC_OK)
 		return rc;
 

@@ -59,6 +59,7 @@ struct session {
 	bool lasting;   /* it never expires */
 	uint64_t below; /* replies to all numbers below this have arrived */
 	struct session_openers openers;
+	size_t openers_n;
 	struct session_holders holders;
 	size_t holders_n;
 	struct session_directories directories; /* whose creator it is */

@@ -141,7 +141,8 @@ struct tree_outcome {
  *   session deletes its ephemeral nodes all the same. Deleting an ephemeral directory's last child
  *   (by whatever command) deletes it as well.
  * - An ephemeral file has LIMIT_OPENERS at most; beyond, to open it, or to rename another one with
- *   openers to it: RC_FULL.
+ *   openers to it: RC_FULL. A session opens LIMIT_SESSION_OPENS at most; beyond, to open another
+ *   one or to make it: RC_FULL.
  * - Ephemeral: a file is deleted with its last opener; a directory with its last child or, if it
  *   never had one, with the session that created it. make_ephemeral (RC_ISDIR for a directory)
  *   makes the session an opener, and no other one: the tree does not know who has a permanent file

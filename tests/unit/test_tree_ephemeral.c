@@ -202,6 +202,43 @@ TREE_TEST(test_openers_of_a_file_have_a_limit)
 	assert_int_equal(delete_name(f, NODE_ROOT, "e", NODE_FILE), RC_OK);
 }
 
+/* Whether it opens files that there are, or makes them. */
+TREE_TEST(test_opens_of_a_session_have_a_limit)
+{
+	struct fixture *f = *state;
+	uint64_t a = new_session(f, "a"), b = new_session(f, "b"), file;
+	uint64_t others = ephemeral(f, b, NODE_ROOT, "others", NODE_FILE);
+	uint64_t permanent = file_of(f, b, "permanent"), d = new_directory(f, NODE_ROOT, "d");
+	const struct op *number_it =
+	    OP(number, .parent = d, .prefix = bytes_of("x"), .ephemeral = true);
+	const struct command c = {.stamp_ns = SECOND_NS, .session = a};
+
+	file = ephemeral(f, a, NODE_ROOT, "e", NODE_FILE);
+	for (int i = 1; i < LIMIT_SESSION_OPENS; i++) {
+		entry_add(f, &c, number_it);
+		if (f->packed_n == 512 || i == LIMIT_SESSION_OPENS - 1)
+			assert_int_equal(entry_apply(f), RC_OK);
+	}
+	assert_int_equal(attr_of(f, d).children, LIMIT_SESSION_OPENS - 1);
+	assert_int_equal(open_it(f, a, others), RC_FULL);
+	assert_int_equal(find(f, a, "others"), RC_FULL);
+	assert_int_equal(mark(f, a, permanent), RC_FULL);
+	assert_int_equal(run(f, a, number_it), RC_FULL);
+	assert_int_equal(create(f, a, NODE_ROOT, "new", NODE_FILE, true), RC_FULL);
+	assert_int_equal(lookup(f, NODE_ROOT, "new"), 0);
+
+	assert_int_equal(open_it(f, a, file), RC_OK); /* it has it */
+	assert_int_equal(open_it(f, a, permanent), RC_OK);
+	assert_int_equal(open_it(f, b, file), RC_OK);
+	assert_int_equal(rename_file(f, b, NODE_ROOT, "e", NODE_ROOT, "f"), RC_OK);
+	assert_int_equal(open_it(f, a, others), RC_FULL);
+	assert_int_equal(close_it(f, a, file), RC_OK);
+	assert_int_equal(open_it(f, a, others), RC_OK);
+	assert_int_equal(create(f, a, NODE_ROOT, "new", NODE_FILE, true), RC_FULL);
+	assert_int_equal(delete_name(f, NODE_ROOT, "others", NODE_FILE), RC_OK);
+	ephemeral(f, a, NODE_ROOT, "new", NODE_FILE);
+}
+
 /* ---- an end in parts ---- */
 
 static enum rc
