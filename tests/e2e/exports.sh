@@ -177,12 +177,13 @@ has_one() { [ "$(ls "$b/pair" | wc -l)" = 1 ]; }
 case_one_index() {
 	local writer i pair
 	mkdir "$b/pair"
+	touch "$work/writes"
 	# shellcheck disable=SC2016
 	(for i in $(seq 400); do
 		pair=$(echo "$i" | base64)
 		printf 'create /b/pair/%s\nset /b/pair/%s %s\n' "$i" "$i" "$pair"
 		[ "$i" = 1 ] || printf 'delete /b/pair/%s\n' $((i - 1))
-	done | while read -r create && read -r set; do
+	done | while [ -e "$work/writes" ] && read -r create && read -r set; do
 		if [ "${set##* }" != "$(echo 1 | base64)" ]; then read -r delete; else delete=; fi
 		printf '%s\n' "$create" "$set" "$delete" |
 			"$LSCTL" --cell dc1 txn > "$work/txn" 2>&1
@@ -196,7 +197,7 @@ case_one_index() {
 		is "$(tar -tf "$work/pair.tar" | wc -l)" 1
 		is "$(tar -xOf "$work/pair.tar")" "$(tar -tf "$work/pair.tar")"
 	done
-	kill $writer
+	rm "$work/writes"
 	wait $writer || :
 	start_missing
 }
