@@ -3,6 +3,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <libgen.h>
+#include <limits.h>
 #include <linux/audit.h>
 #include <linux/capability.h>
 #include <linux/filter.h>
@@ -10,6 +12,7 @@
 #include <linux/seccomp.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -112,6 +115,7 @@ limit_files(const char *const *directories, char *why, size_t why_size)
 	const long version =
 	    syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
 	struct landlock_ruleset_attr all = {.handled_access_fs = READING | WRITING | OTHERS};
+	char resolver[PATH_MAX];
 	int ruleset;
 	bool ok;
 
@@ -133,6 +137,11 @@ limit_files(const char *const *directories, char *why, size_t why_size)
 		ok = allow(ruleset, *directories, all.handled_access_fs & (READING | WRITING));
 	for (const char *const *path = readable; ok && *path != NULL; path++)
 		ok = allow(ruleset, *path, READING);
+	/* Where a link leads: programs replace the file there, by a rename. Without it, the C
+	 * library would ask this machine for all names, and not say so. */
+	if (ok && realpath("/etc/resolv.conf", resolver) != NULL &&
+	    strrchr(resolver, '/') != resolver)
+		ok = allow(ruleset, dirname(resolver), READING);
 	ok = ok && syscall(SYS_landlock_restrict_self, ruleset, 0) == 0;
 	if (!ok)
 		fail(why, why_size, "access to files can't be limited", errno);

@@ -143,6 +143,49 @@ TEST(test_other_files)
 	assert_int_equal(confined(reads_elsewhere), EACCES);
 }
 
+/* In a mount namespace where the file is a link to a directory that is none of the readable ones.
+ */
+static int
+reads_the_resolver(void)
+{
+	FILE *f = fopen("/etc/resolv.conf", "re");
+
+	return f == NULL || fgetc(f) != '#' ? errno : 0;
+}
+
+static int
+finds_the_resolver(void)
+{
+	FILE *f;
+
+	if (unshare(CLONE_NEWNS) < 0 || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
+	    mount("none", "/run", "tmpfs", 0, NULL) < 0 || mkdir("/run/names", 0755) < 0 ||
+	    mount("none", "/etc", "tmpfs", 0, NULL) < 0 ||
+	    symlink("../run/names/resolv.conf", "/etc/resolv.conf") < 0)
+		return 254;
+	f = fopen("/run/names/resolv.conf", "we");
+	if (f == NULL || fputs("#\n", f) < 0 || fclose(f) != 0)
+		return 254;
+	return confined(reads_the_resolver);
+}
+
+TEST(test_where_names_are_looked_up)
+{
+	pid_t child;
+	int status;
+
+	if (geteuid() != 0)
+		skip(); /* only root mounts */
+	child = fork();
+	must(child >= 0);
+	if (child == 0)
+		_exit(finds_the_resolver());
+	must(waitpid(child, &status, 0) == child && WIFEXITED(status));
+	if (WEXITSTATUS(status) == 254)
+		skip(); /* the machine allows no mounts of one's own */
+	assert_int_equal(WEXITSTATUS(status), 0);
+}
+
 TEST(test_no_program_is_executed)
 {
 	assert_int_equal(confined(executes), EPERM);
