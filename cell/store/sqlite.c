@@ -292,15 +292,19 @@ open_file(struct sqlite_db *db, const char *path, int flags, char *why, size_t w
 }
 
 /* Detects a damaged frame in the write-ahead log: SQLite would silently drop it and all frames
- * after it, though they were synced. */
+ * after it, though they were synced. A log that can't be opened is no damaged one. */
 static bool
 check_wal(struct sqlite_db *db, const char *path, const struct wal_extent *known, char *why,
           size_t why_size)
 {
 	char wal[PATH_MAX + 8];
+	int rc;
 
 	snprintf(wal, sizeof wal, "%s-wal", path);
-	if (!wal_check(wal, &db->wal))
+	rc = wal_check(wal, &db->wal);
+	if (rc < 0 && rc != -EBADMSG)
+		return sqlite_file_error(&db->io_failed, rc, wal, NULL, why, why_size);
+	if (rc < 0)
 		sqlite_damaged(db, why, why_size, "the head of its write-ahead log");
 	else if (db->wal.salt == known->salt && db->wal.frames < known->frames)
 		sqlite_damaged(db, why, why_size, "frame %" PRIu32 " of its write-ahead log",
@@ -324,6 +328,8 @@ sqlite_open(struct sqlite_db *db, const char *directory, const struct sqlite_kin
 	whole = check_wal(db, path, wal, why, why_size);
 	if (whole)
 		return open_file(db, path, SQLITE_OPEN_READWRITE, why, why_size);
+	if (!db->damaged)
+		return false;
 	if (!open_file(db, path, SQLITE_OPEN_READWRITE, other, sizeof other) && db->handle == NULL)
 		snprintf(why, why_size, "%s", other); /* the file can't be opened at all */
 	return false;

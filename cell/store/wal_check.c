@@ -107,7 +107,7 @@ is_empty(const struct reader *r)
 	return true;
 }
 
-bool
+int
 wal_check(const char *path, struct wal_extent *found)
 {
 	struct reader r = {.fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW)};
@@ -116,7 +116,7 @@ wal_check(const char *path, struct wal_extent *found)
 
 	*found = (struct wal_extent){0, 0};
 	if (r.fd < 0)
-		return errno == ENOENT;
+		return errno == ENOENT ? 0 : -errno;
 	ok = is_empty(&r);
 	if (!ok && read_head(&r)) {
 		found->salt = salt_of(r.salts);
@@ -130,7 +130,7 @@ wal_check(const char *path, struct wal_extent *found)
 		ok = true;
 	}
 	close(r.fd);
-	return ok;
+	return ok ? 0 : -EBADMSG;
 }
 
 uint64_t

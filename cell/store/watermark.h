@@ -26,8 +26,8 @@ struct wal_extent {
 };
 
 /* Counts the frames that SQLite would use, up to the last commit; 0 for a missing or empty file.
- * False when the file can't be read or its header is damaged. */
-bool wal_check(const char *path, struct wal_extent *found);
+ * 0, or -errno when the file can't be opened: -EBADMSG when its header is damaged. */
+int wal_check(const char *path, struct wal_extent *found);
 /* The salt of an open WAL; 0 when it has no header. */
 uint64_t wal_salt(int fd);
 

@@ -1,5 +1,6 @@
 /* Damage in the files of a replica that is one of several, each kind on its own: what is good is
  * kept, what was lost is known, also at the next start, and what can't be known stops it. */
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -20,6 +21,21 @@
 enum { LAST = 40, APPLIED = 12, INCARNATION = 1, WAIT_MS = 700 };
 
 static struct fixture f;
+
+/* The linker puts this in the place of the real one: the next opening of that file fails. */
+static const char *refused_open;
+int __real_open(const char *path, int flags, mode_t mode);
+int __wrap_open(const char *path, int flags, mode_t mode);
+
+int
+__wrap_open(const char *path, int flags, mode_t mode)
+{
+	if (refused_open == NULL || strstr(path, refused_open) == NULL)
+		return __real_open(path, flags, mode);
+	refused_open = NULL;
+	errno = EMFILE;
+	return -1;
+}
 
 static int
 setup(void **state)
@@ -358,6 +374,23 @@ STORE_TEST(test_state)
 	make_store(0);
 	fixture_remove_file(&f, "state.db");
 	check(again);
+}
+
+/* Nothing is known of a write-ahead log that can't be opened: both files stay as they are. */
+STORE_TEST(test_a_log_that_cannot_be_opened)
+{
+	static const char *const logs[] = {"log.db-wal", "state.db-wal"};
+	char why[64];
+
+	for (int i = 0; i < 2; i++) {
+		make_store(0);
+		refused_open = logs[i];
+		snprintf(why, sizeof why, "%s: Too many open files", logs[i]);
+		fixture_refused(&f, why);
+		check(whole);
+		assert_false(fixture_has(&f, "log.db.damaged"));
+		assert_false(fixture_has(&f, "state.db.damaged"));
+	}
 }
 
 /* An old copy, from before the trim. */
