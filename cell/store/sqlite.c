@@ -277,6 +277,19 @@ file_path(const struct sqlite_kind *kind, const char *directory, char path[PATH_
 	return false;
 }
 
+/* True unless the header of the file names a version for writing that SQLite does not know. */
+static bool
+has_write_version(const char *path)
+{
+	const int fd = open(path, O_RDONLY | O_CLOEXEC);
+	uint8_t version = 0;
+	const bool known = fd < 0 || pread(fd, &version, 1, 18) != 1 || version <= 2;
+
+	if (fd >= 0)
+		close(fd);
+	return known;
+}
+
 static bool
 open_file(struct sqlite_db *db, const char *path, int flags, char *why, size_t why_size)
 {
@@ -284,6 +297,15 @@ open_file(struct sqlite_db *db, const char *path, int flags, char *why, size_t w
 	bool ok =
 	    connect_to(db, path, flags, why, why_size) && check_kind(db, &is_new, why, why_size);
 
+	/* So a file is that could not be opened for writing, or whose header names an unknown
+	 * version for writing: SQLite would only say it at the first commit. */
+	if (ok && !is_new && flags != SQLITE_OPEN_READONLY &&
+	    sqlite3_db_readonly(db->handle, "main") == 1)
+		ok = has_write_version(path)
+		         ? sqlite_file_error(&db->io_failed,
+		                             access(path, W_OK) < 0 ? -errno : -EACCES, path, NULL,
+		                             why, why_size)
+		         : sqlite_damaged(db, why, why_size, "the write version of its header");
 	if (ok && !is_new)
 		ok = check_structure(db, why, why_size) && prepare_transaction(db, why, why_size);
 	if (is_new || (!ok && !db->damaged))

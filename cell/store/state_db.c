@@ -87,25 +87,32 @@ damaged_row(struct state_db *state, const struct row *row, const char *what, cha
 	return sqlite_damaged(&state->db, why, why_size, "%s row %s: %s", info->name, keys, what);
 }
 
+/* Reads a row of row->table, whose checksum comes last. The statement owns its bytes. */
+static bool
+read_row(sqlite3_stmt *s, struct row *row)
+{
+	const struct row_table_info *info = row_table_info(row->table);
+
+	for (int i = 0; i < info->columns; i++) {
+		if (info->column[i].kind == 'i') {
+			row->values[i].number = sqlite3_column_int64(s, i);
+		} else {
+			const void *data = sqlite3_column_blob(s, i);
+
+			row->values[i].bytes =
+			    (struct bytes){data, (size_t)sqlite3_column_bytes(s, i)};
+		}
+	}
+	return (uint64_t)sqlite3_column_int64(s, info->columns) == row_checksum(row);
+}
+
 static bool
 load_row(struct state_db *state, sqlite3_stmt *s, enum row_table table, struct tree *tree,
          char *why, size_t why_size)
 {
-	const struct row_table_info *info = row_table_info(table);
 	struct row row = {.table = table};
 
-	for (int i = 0; i < info->columns; i++) {
-		if (info->column[i].kind == 'i') {
-			row.values[i].number = sqlite3_column_int64(s, i);
-		} else {
-			const void *data = sqlite3_column_blob(s, i);
-
-			row.values[i].bytes =
-			    (struct bytes){data, (size_t)sqlite3_column_bytes(s, i)};
-		}
-	}
-
-	if ((uint64_t)sqlite3_column_int64(s, info->columns) != row_checksum(&row))
+	if (!read_row(s, &row))
 		return damaged_row(state, &row, "checksum", why, why_size);
 	if (tree_load_row(tree, &row) != RC_OK)
 		return damaged_row(state, &row, "not a valid row", why, why_size);
@@ -173,11 +180,31 @@ read_cell(struct state_db *state, char *cell, size_t cell_size, char *why, size_
 	return ok;
 }
 
+/* Rows of a later level would be taken for damaged ones. */
+static bool
+is_of_later_level(struct state_db *state)
+{
+	struct row row = {.table = ROWS_settings};
+	char sql[128], why[SQLITE_WHY];
+	sqlite3_stmt *s;
+	bool later;
+
+	snprintf(sql, sizeof sql,
+	         "SELECT setting, name, value, longest, since, row_checksum FROM settings"
+	         " WHERE setting = %d",
+	         SETTING_minor_version);
+	if (!sqlite_prepare(&state->db, &s, sql, why, sizeof why))
+		return false;
+	later = sqlite3_step(s) == SQLITE_ROW && read_row(s, &row) &&
+	        row.values[COL_settings_value].number > WIRE_MINOR;
+	sqlite3_finalize(s);
+	return later;
+}
+
 static bool
 load_all(struct state_db *state, const char *cell, struct tree *tree, char *why, size_t why_size)
 {
-	char reason[SQLITE_WHY], name[LIMIT_CELL_NAME + 2], sql[128];
-	int64_t minor = 0;
+	char reason[SQLITE_WHY], name[LIMIT_CELL_NAME + 2];
 
 	if (!read_cell(state, name, sizeof name, why, why_size))
 		return false;
@@ -186,10 +213,7 @@ load_all(struct state_db *state, const char *cell, struct tree *tree, char *why,
 		         cell);
 		return false;
 	}
-	/* Rows of a later level would be taken for damaged ones. */
-	snprintf(sql, sizeof sql, "SELECT value FROM settings WHERE setting = %d",
-	         SETTING_minor_version);
-	if (sqlite_number(&state->db, sql, &minor, reason, sizeof reason) && minor > WIRE_MINOR) {
+	if (is_of_later_level(state)) {
 		snprintf(why, why_size,
 		         "this program speaks an earlier minor version than the log is written in:"
 		         " install a newer version there, and start it again");

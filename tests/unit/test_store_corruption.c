@@ -376,6 +376,55 @@ STORE_TEST(test_state)
 	check(again);
 }
 
+/* As SQLite reads it, such a file may only be read. */
+static void
+flip_write_version(const char *name)
+{
+	uint8_t byte;
+	int fd = open(fixture_path(&f, name), O_RDWR | O_CLOEXEC, 0);
+
+	assert_true(fd >= 0);
+	assert_int_equal(pread(fd, &byte, 1, 18), 1);
+	byte ^= 1;
+	assert_int_equal(pwrite(fd, &byte, 1, 18), 1);
+	close(fd);
+}
+
+STORE_TEST(test_write_version)
+{
+	struct expected e = whole;
+
+	make_store(0);
+	flip_write_version("state.db");
+	e.applied = 0;
+	check(e);
+	assert_true(fixture_has(&f, "state.db.damaged"));
+	make_store(0);
+	flip_write_version("log.db");
+	e = whole;
+	e.trimmed = e.last = APPLIED;
+	e.damaged = LAST;
+	e.wait_ms = LIMIT_LEASE_MAX_S * 1000;
+	check(e);
+	assert_true(fixture_has(&f, "log.db.damaged"));
+}
+
+/* A damaged row is no later version. */
+STORE_TEST(test_minor_version)
+{
+	struct expected e = whole;
+	char sql[160];
+
+	make_store(0);
+	snprintf(sql, sizeof sql,
+	         "INSERT INTO settings (setting, name, value, row_checksum) VALUES (%d, '', %d, 1)",
+	         SETTING_minor_version, WIRE_MINOR + 1);
+	fixture_sql(&f, "state.db", sql);
+	e.applied = 0;
+	check(e);
+	assert_true(fixture_has(&f, "state.db.damaged"));
+}
+
 /* Nothing is known of a write-ahead log that can't be opened: both files stay as they are. */
 STORE_TEST(test_a_log_that_cannot_be_opened)
 {

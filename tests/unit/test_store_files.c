@@ -368,3 +368,40 @@ STORE_TEST(test_set_aside)
 	assert_int_equal(access(aside, F_OK), 0);
 	assert_true(access(path, F_OK) < 0);
 }
+
+/* In the place of SQLite's open: that file can't be opened for writing, once. */
+static const char *refused_writing;
+
+static int
+open_for_sqlite(const char *path, int flags, int mode)
+{
+	if (refused_writing == NULL || (flags & O_RDWR) == 0 ||
+	    strcmp(strrchr(path, '/') + 1, refused_writing) != 0)
+		return open(path, flags, mode);
+	refused_writing = NULL;
+	errno = ENFILE;
+	return -1;
+}
+
+/* SQLite opens such a file for reading only, and would say so at the first commit. */
+STORE_TEST(test_no_opening_for_writing)
+{
+	static const char *const databases[] = {"log.db", "state.db"};
+	sqlite3_vfs *vfs = sqlite3_vfs_find(NULL);
+	char why[64];
+
+	assert_true(fixture_open(&f));
+	fixture_start(&f);
+	fixture_close(&f);
+	vfs->xSetSystemCall(vfs, "open", (sqlite3_syscall_ptr)open_for_sqlite);
+	for (int i = 0; i < 2; i++) {
+		refused_writing = databases[i];
+		snprintf(why, sizeof why, "%s: Permission denied", databases[i]);
+		fixture_refused(&f, why);
+		assert_null(refused_writing);
+		assert_false(fixture_has(&f, "log.db.damaged"));
+		assert_false(fixture_has(&f, "state.db.damaged"));
+	}
+	vfs->xSetSystemCall(vfs, "open", NULL);
+	assert_true(fixture_open(&f));
+}
