@@ -54,6 +54,7 @@ struct adding {
 	const char *address, *directory;
 	char key_file[PATH_MAX], conf_file[PATH_MAX];
 	struct noise_pair pair;
+	bool earlier; /* the key is that of an earlier attempt */
 	uint8_t id;
 };
 
@@ -123,6 +124,7 @@ begin(struct adding *a)
 		rmdir(a->directory);
 		return fail(a->key_file, -rc);
 	}
+	a->earlier = true;
 	if (key_file_read_replica(a->key_file, &a->pair, why, sizeof why))
 		return true;
 	log_error("%s", why);
@@ -198,7 +200,11 @@ add(struct adding *a)
 	what.key = (struct bytes){a->pair.public, NOISE_KEY};
 	switch (cell_admin_send(a->o, &what, &id)) {
 	case CELL_ADMIN_REFUSED:
-		if (unlink(a->key_file) < 0 || rmdir(a->directory) < 0)
+		if (a->earlier)
+			log_error("%s: kept, since an earlier attempt may have added a replica "
+			          "with it: repeat that command, or remove %s",
+			          a->key_file, a->directory);
+		else if (unlink(a->key_file) < 0 || rmdir(a->directory) < 0)
 			log_warn("%s: cannot remove it again: %s", a->directory, strerror(errno));
 		return CTL_FAILED;
 	case CELL_ADMIN_UNKNOWN:

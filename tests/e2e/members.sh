@@ -438,6 +438,10 @@ case_an_add_that_was_interrupted_is_repeated() {
 	touch "$begun/replica.key.new"
 	cell_ctl replica add "127.0.0.1:$(free_port)" --dir "$begun" > /dev/null
 	is "$(ls "$begun" | xargs)" "cell.conf replica.key"
+	rm "$new/cell.conf"
+	refused_ctl "$new/replica.key: kept" replica add "127.0.0.1:$(free_port)" --dir "$new"
+	is "$(ls "$new")" replica.key
+	cell_ctl replica add "$at" --dir "$new" | cmp - "$work/added"
 	local id
 	for id in $(sed -n 's/.* of replica \([0-9]*\) at .*/\1/p' "$work/added"); do
 		cell_ctl replica remove "$id" > /dev/null
