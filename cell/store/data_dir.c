@@ -208,6 +208,7 @@ start_databases(struct data_dir *f, const char *cell, struct px_recovered *recov
 {
 	int rc;
 
+	f->log.db.unused = f->state.db.unused = false;
 	corruption_log(&f->log.found.corruption, f->directory);
 	corruption_log(&f->state_corruption, f->directory);
 	if (recovered->damaged > 0)

@@ -83,6 +83,9 @@ sqlite_error(struct sqlite_db *db, char *why, size_t why_size)
 	int rc = sqlite3_extended_errcode(db->handle);
 	const char *text = sqlite3_errmsg(db->handle), *word = system_error(db, rc);
 
+	if (db->unused && (rc == SQLITE_IOERR_READ || rc == SQLITE_IOERR_CORRUPTFS) &&
+	    sqlite3_system_errno(db->handle) == EIO)
+		return sqlite_damaged(db, why, why_size, "%s: %s", text, word);
 	if ((rc & 0xff) == SQLITE_IOERR && !no_room(db, rc))
 		db->io_failed = true;
 	if ((rc & 0xff) == SQLITE_NOTADB)
@@ -342,7 +345,7 @@ sqlite_open(struct sqlite_db *db, const char *directory, const struct sqlite_kin
 	char path[PATH_MAX], other[SQLITE_WHY];
 	bool whole;
 
-	*db = (struct sqlite_db){.kind = kind, .wal_fd = -1};
+	*db = (struct sqlite_db){.kind = kind, .wal_fd = -1, .unused = true};
 	if (!file_path(kind, directory, path, why, why_size))
 		return false;
 	if (access(path, F_OK) < 0 && errno == ENOENT)
@@ -402,7 +405,7 @@ sqlite_create(struct sqlite_db *db, const char *directory, const char *schema, c
 
 	if (!file_path(kind, directory, path, why, why_size))
 		return false;
-	db->damaged = false;
+	db->damaged = db->unused = false;
 	rc = swap_in_remove_besides(directory, kind->name);
 	if (rc == 0)
 		rc = create_file(path);
@@ -428,6 +431,7 @@ sqlite_create(struct sqlite_db *db, const char *directory, const char *schema, c
 bool
 sqlite_ready(struct sqlite_db *db, char *why, size_t why_size)
 {
+	db->unused = false;
 	must(sqlite3_db_config(db->handle, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0, NULL) == SQLITE_OK);
 	return execute(db, "PRAGMA journal_mode = WAL", why, why_size);
 }

@@ -48,6 +48,7 @@ struct sqlite_db {
 	bool io_failed; /* a read, write or sync failed, for another reason than a full disk */
 	bool damaged;   /* the file does not hold what was written */
 	bool mixed;     /* damaged, and it may combine pages of different ages */
+	bool unused;    /* while it is checked: a page that can't be read is damage */
 	struct wal_extent wal; /* as found at the opening, or as of the last commit */
 	int wal_fd;
 };

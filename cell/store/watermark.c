@@ -54,18 +54,26 @@ path_of(char path[PATH_MAX], const char *directory)
 	snprintf(path, PATH_MAX, "%s/" WATERMARK_FILE, directory);
 }
 
+static int
+read_lines(const char *path, struct buffer *text)
+{
+	int fd = file_open(path, O_RDONLY | O_NOFOLLOW);
+	int rc = fd < 0 ? fd : file_read(fd, LINE * LINES_IN_ALL, text);
+
+	if (fd >= 0)
+		close(fd);
+	return rc;
+}
+
 int
 watermark_read(const char *directory, enum watermark_of of, struct watermark *watermark)
 {
 	struct buffer text = BUFFER(LINE * LINES_IN_ALL);
 	char path[PATH_MAX];
-	int fd, rc, good = 0;
+	int rc, good = 0;
 
 	path_of(path, directory);
-	fd = file_open(path, O_RDONLY | O_NOFOLLOW);
-	rc = fd < 0 ? fd : file_read(fd, LINE * LINES_IN_ALL, &text);
-	if (fd >= 0)
-		close(fd);
+	rc = read_lines(path, &text);
 	*watermark = (struct watermark){0};
 	for (size_t i = 0, at = (size_t)of * LINES * LINE; i < LINES && rc == 0; i++, at += LINE) {
 		struct watermark m = {0};
@@ -79,7 +87,7 @@ watermark_read(const char *directory, enum watermark_of of, struct watermark *wa
 	buffer_free(&text);
 	if (rc == -ENOENT)
 		return 0;
-	return rc == -EFBIG || (rc == 0 && good == 0) ? -EBADMSG : rc;
+	return rc == -EFBIG || rc == -EIO || (rc == 0 && good == 0) ? -EBADMSG : rc;
 }
 
 static int
@@ -99,6 +107,8 @@ watermark_open(struct watermark_file *f, const char *directory, enum watermark_o
                struct watermark *watermark)
 {
 	char path[PATH_MAX], text[LINES_IN_ALL * LINE + 1];
+	struct bytes lines = {(uint8_t *)text, LINES_IN_ALL * LINE};
+	struct buffer old = BUFFER(LINE * LINES_IN_ALL);
 	struct watermark none = {0};
 	int rc;
 
@@ -107,9 +117,11 @@ watermark_open(struct watermark_file *f, const char *directory, enum watermark_o
 	path_of(path, directory);
 	for (int i = 0; i < LINES_IN_ALL; i++)
 		print_line(text + (size_t)i * LINE, &none);
-	rc = file_create(path, (struct bytes){(uint8_t *)text, LINES_IN_ALL * LINE}, 0600);
+	rc = file_create(path, lines, 0600);
+	/* Where a sector can't be read, no part of it can be written. */
 	if (rc == -EEXIST)
-		rc = 0;
+		rc = read_lines(path, &old) == -EIO ? file_replace(path, lines, 0600) : 0;
+	buffer_free(&old);
 	f->of = of;
 	f->turn = 0;
 	f->fd = rc == 0 ? file_open(path, O_RDWR | O_NOFOLLOW) : rc;

@@ -52,7 +52,7 @@ struct watermark_file {
 };
 
 /* Reads the watermark of a database; all zero when there is no file yet. 0, or -errno: -EBADMSG
- * when both its lines are damaged. */
+ * when both its lines are damaged, or a sector can't be read. */
 int watermark_read(const char *directory, enum watermark_of of, struct watermark *watermark);
 /* Opens or creates the file and writes the watermark into it, synced. 0 or -errno. */
 int watermark_open(struct watermark_file *f, const char *directory, enum watermark_of of,

@@ -37,11 +37,50 @@ __wrap_open(const char *path, int flags, mode_t mode)
 	return -1;
 }
 
+/* A page of a file that the disk can't read: neither by the store nor by SQLite. */
+static struct stat bad_file;
+static long bad_page;
+ssize_t __real_pread(int fd, void *to, size_t n, off_t at);
+ssize_t __wrap_pread(int fd, void *to, size_t n, off_t at);
+
+ssize_t
+__wrap_pread(int fd, void *to, size_t n, off_t at)
+{
+	struct stat st;
+
+	if (bad_page < 0 || fstat(fd, &st) < 0 || st.st_ino != bad_file.st_ino ||
+	    st.st_dev != bad_file.st_dev || at / 4096 > bad_page ||
+	    (at + (off_t)n - 1) / 4096 < bad_page)
+		return __real_pread(fd, to, n, at);
+	errno = EIO;
+	return -1;
+}
+
+/* How many pages the file has; that page of it is bad from now on. */
+static long
+lose_page(const char *name, long page)
+{
+	assert_int_equal(stat(fixture_path(&f, name), &bad_file), 0);
+	bad_page = page;
+	return bad_file.st_size / 4096;
+}
+
+static void
+put_into_sqlite(void)
+{
+	static const char *const calls[] = {"pread", "pread64"};
+	sqlite3_vfs *vfs = sqlite3_vfs_find(NULL);
+
+	for (int i = 0; i < 2; i++)
+		vfs->xSetSystemCall(vfs, calls[i], (sqlite3_syscall_ptr)__wrap_pread);
+}
+
 static int
 setup(void **state)
 {
 	fixture_make(*state);
 	f.others = true;
+	bad_page = -1;
 	return 0;
 }
 
@@ -62,6 +101,7 @@ payload_of(uint64_t slot)
 static void
 make_store(uint64_t trim)
 {
+	bad_page = -1;
 	fixture_remove(&f);
 	fixture_make(&f);
 	f.others = true;
@@ -330,6 +370,43 @@ STORE_TEST(test_marks_file)
 	check(whole);
 }
 
+/* A page that the disk can't read is as one with garbage. */
+STORE_TEST(test_unreadable)
+{
+	struct expected e = whole;
+	long pages = 1;
+
+	for (long page = 0; page < pages; page++) {
+		make_store(0);
+		pages = lose_page("log.db", page);
+		if (!fixture_open(&f))
+			fail_msg("%s", f.why);
+		assert_int_equal(f.recovered.promised.round, 5);
+		assert_int_equal(f.recovered.damaged == 0 ? LAST : f.recovered.damaged, LAST);
+		check_entries();
+		fixture_close(&f);
+		assert_true(fixture_has(&f, "log.db.damaged"));
+	}
+	e.applied = 0;
+	pages = 1;
+	for (long page = 0; page < pages; page++) {
+		make_store(0);
+		pages = lose_page("state.db", page);
+		check(e);
+		assert_true(fixture_has(&f, "state.db.damaged"));
+	}
+	make_store(0);
+	lose_page("marks", 0);
+	check(whole);
+	assert_false(fixture_has(&f, "log.db.damaged"));
+	make_store(0);
+	lose_page("state.db", 0);
+	f.others = false;
+	fixture_sql(&f, "log.db", "DELETE FROM marks");
+	fixture_refused(&f, "state.db is damaged: disk I/O error: Input/output error; log.db still "
+	                    "has every entry: move state.db away to have it rebuilt");
+}
+
 static void
 damage_state(uint64_t trim, const char *sql)
 {
@@ -376,31 +453,18 @@ STORE_TEST(test_state)
 	check(again);
 }
 
-/* As SQLite reads it, such a file may only be read. */
-static void
-flip_write_version(const char *name)
-{
-	uint8_t byte;
-	int fd = open(fixture_path(&f, name), O_RDWR | O_CLOEXEC, 0);
-
-	assert_true(fd >= 0);
-	assert_int_equal(pread(fd, &byte, 1, 18), 1);
-	byte ^= 1;
-	assert_int_equal(pwrite(fd, &byte, 1, 18), 1);
-	close(fd);
-}
-
+/* With 3 in the place of 2, SQLite would open the file for reading only. */
 STORE_TEST(test_write_version)
 {
 	struct expected e = whole;
 
 	make_store(0);
-	flip_write_version("state.db");
+	fixture_overwrite(&f, "state.db", 18, "\3", 1);
 	e.applied = 0;
 	check(e);
 	assert_true(fixture_has(&f, "state.db.damaged"));
 	make_store(0);
-	flip_write_version("log.db");
+	fixture_overwrite(&f, "log.db", 18, "\3", 1);
 	e = whole;
 	e.trimmed = e.last = APPLIED;
 	e.damaged = LAST;
@@ -646,5 +710,6 @@ int
 main(void)
 {
 	log_start("test_store_corruption", LEVEL_ERROR);
+	put_into_sqlite();
 	return unit_run(NULL, NULL);
 }
