@@ -14,21 +14,6 @@
 #include "cell/store/watermark.h"
 #include "cell/sys/log.h"
 
-/* Puts a copy fetched from another replica into the place of state.db, unless state.db has
- * advanced beyond the copy since. */
-static int
-swap_in_fetched(const char *directory)
-{
-	uint64_t ours = 0, theirs = 0;
-
-	if (!swap_in_waiting(directory, STATE_DB_FILE))
-		return 0;
-	if (state_db_applied(directory, STATE_DB_FILE, &ours) &&
-	    (!state_db_applied(directory, STATE_DB_FILE SWAP_IN_READY, &theirs) || theirs < ours))
-		return swap_in_remove(directory, STATE_DB_FILE SWAP_IN_READY);
-	return swap_in(directory, STATE_DB_FILE, false);
-}
-
 /* Removes the unfinished files and copies that an earlier process of this replica has left, and
  * puts its finished ones into their places. False with one line in `why`. */
 static bool
@@ -44,7 +29,7 @@ finish_earlier(struct data_dir *f, char *why, size_t why_size)
 	if (rc == 0)
 		rc = swap_in(directory, LOG_DB_FILE, true);
 	if (rc == 0)
-		rc = swap_in_fetched(directory);
+		rc = state_db_swap_in(directory);
 	return rc == 0 || sqlite_file_error(&f->io_failed, rc, directory, NULL, why, why_size);
 }
 

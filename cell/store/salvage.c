@@ -13,6 +13,7 @@
 #include "cell/paxos/ballot.h"
 #include "cell/store/dir_lock.h"
 #include "cell/store/log_db.h"
+#include "cell/store/swap_in.h"
 #include "cell/sys/clock.h"
 #include "cell/sys/file.h"
 
@@ -120,20 +121,28 @@ copy_to_work(struct salvage *s, const char *from, const char *name, bool needed)
 	return true;
 }
 
-/* SQLite writes files beside a database that it opens, so only copies are opened. */
+/* SQLite writes files beside a database that it opens, so only copies are opened. Those that wait
+ * to replace a database do so in the copy. */
 static bool
 copy_data(struct salvage *s, const char *source)
 {
-	static const char *const names[] = {STATE_DB_FILE, STATE_DB_FILE "-wal", LOG_DB_FILE,
-	                                    LOG_DB_FILE "-wal", WATERMARK_FILE};
+	static const char *const names[] = {
+	    STATE_DB_FILE,  STATE_DB_FILE "-wal", STATE_DB_FILE SWAP_IN_READY,
+	    LOG_DB_FILE,    LOG_DB_FILE "-wal",   LOG_DB_FILE SWAP_IN_READY,
+	    WATERMARK_FILE,
+	};
 	char path[PATH_MAX];
+	int rc;
 
 	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
 		snprintf(path, sizeof path, "%s/%s", source, names[i]);
 		if (!copy_to_work(s, path, names[i], false))
 			return false;
 	}
-	return true;
+	rc = swap_in(s->work, LOG_DB_FILE, false);
+	if (rc == 0)
+		rc = state_db_swap_in(s->work);
+	return rc == 0 || fail(s, s->work, strerror(-rc));
 }
 
 /* ---- copies of databases in use ---- */
@@ -368,7 +377,8 @@ salvage_end(struct salvage *s)
 int
 salvage_clean(const char *work)
 {
-	static const char *const names[] = {STATE_DB_FILE, LOG_DB_FILE, WATERMARK_FILE};
+	static const char *const names[] = {STATE_DB_FILE, STATE_DB_FILE SWAP_IN_READY, LOG_DB_FILE,
+	                                    LOG_DB_FILE SWAP_IN_READY, WATERMARK_FILE};
 	static const char *const suffixes[] = {"", "-wal", "-shm", "-journal"};
 	char path[PATH_MAX];
 

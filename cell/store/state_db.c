@@ -9,6 +9,7 @@
 #include "cell/base/checksum.h"
 #include "cell/base/memory.h"
 #include "cell/base/must.h"
+#include "cell/store/swap_in.h"
 
 enum { SQL_MAX = 4096 };
 
@@ -252,8 +253,9 @@ state_db_check_copy(const char *directory, const char *name, const char *cell, c
 	return ok;
 }
 
-bool
-state_db_applied(const char *directory, const char *name, uint64_t *applied)
+/* The applied index in the file of this name; false when it can't be read. */
+static bool
+read_applied(const char *directory, const char *name, uint64_t *applied)
 {
 	struct sqlite_kind other = kind;
 	char why[SQLITE_WHY];
@@ -269,6 +271,19 @@ state_db_applied(const char *directory, const char *name, uint64_t *applied)
 		*applied = (uint64_t)number;
 	sqlite_close(&db, true);
 	return ok;
+}
+
+int
+state_db_swap_in(const char *directory)
+{
+	uint64_t ours = 0, theirs = 0;
+
+	if (!swap_in_waiting(directory, STATE_DB_FILE))
+		return 0;
+	if (read_applied(directory, STATE_DB_FILE, &ours) &&
+	    (!read_applied(directory, STATE_DB_FILE SWAP_IN_READY, &theirs) || theirs < ours))
+		return swap_in_remove(directory, STATE_DB_FILE SWAP_IN_READY);
+	return swap_in(directory, STATE_DB_FILE, false);
 }
 
 bool

@@ -28,8 +28,9 @@ bool state_db_open(struct state_db *state, const char *directory, const char *ce
 /* Loads and checks a copy under another name, which is only read. False with one line in `why`. */
 bool state_db_check_copy(const char *directory, const char *name, const char *cell, char *why,
                          size_t why_size);
-/* The applied index in the file of this name; false when it can't be read. */
-bool state_db_applied(const char *directory, const char *name, uint64_t *applied);
+/* Puts a copy fetched from another replica, if one waits, into the place of state.db, unless that
+ * has advanced beyond the copy since. 0 or -errno. */
+int state_db_swap_in(const char *directory);
 /* Makes the opened database writable; creates the file of a new one. False with one line in
  * `why`. */
 bool state_db_start(struct state_db *state, const char *directory, const char *cell, char *why,

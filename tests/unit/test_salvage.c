@@ -308,6 +308,54 @@ BENCH_TEST(test_promises_that_are_lost)
 	assert_text(b->s.tree, "45678");
 }
 
+static void
+move(struct bench *b, const char *from, const char *to)
+{
+	char old[128], new[128];
+
+	snprintf(old, sizeof old, "%s/%s", b->directory, from);
+	snprintf(new, sizeof new, "%s/%s", b->directory, to);
+	must(rename(old, new) == 0);
+}
+
+/* The replica was killed before the fresh log, or after the damaged one, had its new name. */
+BENCH_TEST(test_a_log_that_waits)
+{
+	struct bench *b = *state;
+
+	write_state(b, 4);
+	write_log(b, 0, ENTRIES);
+	move(b, "log.db", "log.db.ready");
+	assert_salvaged(b, ENTRIES, ENTRIES - 4);
+	salvage_end(&b->s);
+	assert_int_equal(salvage_clean(b->work), 0);
+	assert_int_equal(mkdir(b->work, 0700), 0);
+	move(b, "marks", "marks.kept");
+	write_log(b, 0, 5);
+	assert_salvaged(b, ENTRIES, ENTRIES - 4);
+	assert_text(b->s.tree, "45678");
+}
+
+/* A fetched state counts, unless the one in its place is newer. */
+BENCH_TEST(test_a_state_that_waits)
+{
+	struct bench *b = *state;
+
+	write_log(b, 6, ENTRIES);
+	write_state(b, 6);
+	move(b, "state.db", "state.db.ready");
+	write_state(b, 4);
+	assert_salvaged(b, ENTRIES, ENTRIES - 6);
+	assert_text(b->s.tree, "45678");
+	salvage_end(&b->s);
+	assert_int_equal(salvage_clean(b->work), 0);
+	assert_int_equal(mkdir(b->work, 0700), 0);
+	move(b, "state.db", "other");
+	move(b, "state.db.ready", "state.db");
+	move(b, "other", "state.db.ready");
+	assert_salvaged(b, ENTRIES, ENTRIES - 6);
+}
+
 BENCH_TEST(test_damage_that_the_state_covers)
 {
 	struct bench *b = *state;
