@@ -374,8 +374,8 @@ salvage_end(struct salvage *s)
 	s->tree = NULL;
 }
 
-int
-salvage_clean(const char *work)
+void
+salvage_empty(const char *work)
 {
 	static const char *const names[] = {STATE_DB_FILE, STATE_DB_FILE SWAP_IN_READY, LOG_DB_FILE,
 	                                    LOG_DB_FILE SWAP_IN_READY, WATERMARK_FILE};
@@ -388,6 +388,12 @@ salvage_clean(const char *work)
 			unlink(path);
 		}
 	}
+}
+
+int
+salvage_clean(const char *work)
+{
+	salvage_empty(work);
 	return rmdir(work) < 0 ? -errno : 0;
 }
 

@@ -39,8 +39,10 @@ bool salvage_running(struct salvage *s, const char *source, const char *work);
 bool salvage_write(struct salvage *s);
 /* Closes and frees all but the files. */
 void salvage_end(struct salvage *s);
-/* Removes `work` with all files that these functions, or an earlier attempt that was killed, may
- * have left there. 0 or -errno. */
+/* Removes all files from `work` that these functions, or an earlier attempt that was killed, may
+ * have left there. */
+void salvage_empty(const char *work);
+/* Removes `work`, too. 0 or -errno. */
 int salvage_clean(const char *work);
 
 /* Writes a synced copy of WORK/state.db to `path`, which must not exist. 0 or -errno; -EINTR when a

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include "cell/config/member_addresses.h"
@@ -20,7 +21,7 @@
 #include "ctl/cell_admin.h"
 #include "ctl/fetch.h"
 
-#define SUFFIX ".tmp-XXXXXX"
+#define SUFFIX ".unfinished"
 #define SHOW_SUFFIX ".show-XXXXXX"
 
 struct backup {
@@ -189,25 +190,60 @@ check_target(const struct backup *b)
 	return fail(b->file, S_ISDIR(st.st_mode) ? strerror(EISDIR) : "not a file");
 }
 
+/* Makes the working directory, or takes over what a killed process has left: for one process at a
+ * time, which has the lock of the descriptor. -1 after an error message. */
+static int
+take_work(const struct backup *b)
+{
+	static const char another[] = "another lsctl backup makes it: let that one end";
+	const char *why = NULL;
+	struct stat is, named;
+	int fd;
+
+	if (mkdir(b->work, 0700) < 0 && errno != EEXIST) {
+		fail(b->file, strerror(errno));
+		return -1;
+	}
+	fd = open(b->work, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0 || fstat(fd, &is) < 0)
+		why = strerror(errno);
+	else if (is.st_uid != geteuid())
+		why = "belongs to another user";
+	else if (flock(fd, LOCK_EX | LOCK_NB) < 0)
+		why = errno == EWOULDBLOCK ? another : strerror(errno);
+	else if (stat(b->work, &named) < 0 || named.st_ino != is.st_ino)
+		why = another; /* it has removed this one meanwhile */
+	if (why == NULL) {
+		salvage_empty(b->work);
+		return fd;
+	}
+	fail(b->work, why);
+	if (fd >= 0)
+		close(fd);
+	return -1;
+}
+
 static bool
 make(struct backup *b)
 {
 	sigset_t all, before;
+	int lock, rc;
 	bool ok;
-	int rc;
 
 	if (snprintf(b->work, sizeof b->work, "%s" SUFFIX, b->file) >= PATH_MAX - 32)
 		return fail(b->file, strerror(ENAMETOOLONG));
 	/* Signals are blocked, so that the unfinished copy is removed in every case. */
 	sigfillset(&all);
 	sigprocmask(SIG_BLOCK, &all, &before);
-	ok = check_target(b) && (mkdtemp(b->work) || fail(b->file, strerror(errno)));
+	lock = check_target(b) ? take_work(b) : -1;
+	ok = lock >= 0;
 	if (ok) {
 		snprintf(b->state, sizeof b->state, "%.*s/" STATE_DB_FILE, PATH_MAX - 16, b->work);
 		ok = (cell_file_is_standalone(&b->cell_file) ? copy_here(b) : fetch(b)) &&
 		     verify(b) && put_in_place(b);
 		if ((rc = salvage_clean(b->work)) < 0)
 			log_warn("%s: cannot remove it: %s", b->work, strerror(-rc));
+		close(lock);
 	}
 	sigprocmask(SIG_SETMASK, &before, NULL);
 	return ok;

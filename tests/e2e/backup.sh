@@ -11,8 +11,8 @@ held() {
 }
 
 # Nothing half made lies beside the backups.
-tidy() { ! compgen -G "$work/*.tmp-*"; }
-has_part() { compgen -G "$work/b.tmp-*/state.db" > /dev/null; }
+tidy() { ! compgen -G "$work/*.unfinished"; }
+has_part() { [ -e "$work/b.unfinished/state.db" ]; }
 
 # chain DIR...: counts in x and y, y behind x, each count through the next one of the directories,
 # until $work/enough is there. In each moment y is what x is, or one less.
@@ -125,6 +125,9 @@ case_refusals() {
 	one_line 1 "Is a directory" "$LSCTL" backup --cell "$cell/dc1.conf" "$work/directory"
 	one_line 1 "/dev/null: not a file" "$LSCTL" backup --cell "$cell/dc1.conf" /dev/null
 	one_line 1 "$work/no/b: No such file" "$LSCTL" backup --cell "$cell/dc1.conf" "$work/no/b"
+	touch "$work/b.unfinished"
+	one_line 1 "b.unfinished: Not a directory" "$LSCTL" backup --cell "$cell/dc1.conf" "$work/b"
+	rm "$work/b.unfinished"
 	mkdir "$work/small"
 	mount -t tmpfs -o size=16k small "$work/small"
 	one_line 1 "cannot be written here: No space left" \
@@ -142,7 +145,6 @@ case_the_old_one_stays_until_the_new_one_is_whole() {
 	cp "$work/b" "$work/b.copy"
 	echo changed > "$m/d/x"
 	for i in TERM INT HUP KILL; do
-		rm -rf "$work"/b.tmp-*
 		# Bash has its background processes ignore SIGINT.
 		env --default-signal=INT "$LSCTL" backup --cell "$cell/dc1.conf" "$work/b" \
 			> /dev/null 2>&1 &
@@ -155,12 +157,17 @@ case_the_old_one_stays_until_the_new_one_is_whole() {
 		cmp "$work/b" "$work/b.copy"
 		[ $i = KILL ] || tidy
 	done
-	rm -r "$work"/b.tmp-*
+	backup "$work/b" > /dev/null # takes over what the killed one has left
+	tidy
+	cp "$work/b.copy" "$work/b"
 	ln "$work/b" "$work/same"
 	# As nohup starts it: the hangup does not end it.
 	env --ignore-signal=HUP "$LSCTL" backup --cell "$cell/dc1.conf" "$work/b" > /dev/null &
 	pid=$!
 	wait_until "it has begun" has_part
+	kill -STOP $pid
+	one_line 1 "another lsctl backup makes it" "$LSCTL" backup --cell "$cell/dc1.conf" "$work/b"
+	kill -CONT $pid
 	kill -HUP $pid
 	wait $pid
 	is "$(held "$work/b" x)" changed
