@@ -6,10 +6,14 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "cell/sys/file.h"
 #include "cell/sys/process.h"
+
+/* For how long a test of the lock may last. */
+enum { ATTEMPTS = 50, PAUSE_NS = 1000 * 1000 };
 
 /* The process that wrote its number into the lock file; 0 when there is no readable number. */
 static pid_t
@@ -23,19 +27,20 @@ holder_of(int fd)
 	return 0;
 }
 
-/* Takes the lock; waits for a holder that is exiting. */
+/* Takes the lock; waits for a holder that is exiting, and for one that only tests it. */
 static bool
 take(int fd)
 {
-	if (flock(fd, LOCK_EX | LOCK_NB) == 0)
-		return true;
-	if (errno != EWOULDBLOCK)
-		return false;
-	if (!process_ended(holder_of(fd))) {
-		errno = EWOULDBLOCK;
-		return false;
+	for (int i = 0; flock(fd, LOCK_EX | LOCK_NB) < 0; i++) {
+		if (errno != EWOULDBLOCK)
+			return false;
+		if (i == ATTEMPTS || !process_ended(holder_of(fd))) {
+			errno = EWOULDBLOCK;
+			return false;
+		}
+		nanosleep(&(struct timespec){.tv_nsec = PAUSE_NS}, NULL);
 	}
-	return flock(fd, LOCK_EX | LOCK_NB) == 0;
+	return true;
 }
 
 bool

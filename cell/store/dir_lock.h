@@ -17,8 +17,8 @@ struct dir_lock {
 bool dir_lock_take(struct dir_lock *lock, const char *directory, char *why, size_t why_size);
 /* Releases a lock that was taken. */
 void dir_lock_release(struct dir_lock *lock);
-/* The living process that holds the lock; 0: none. The test takes the lock for a moment, in which
- * another process that wants it may be refused. */
+/* The living process that holds the lock; 0: none. The test takes the lock for a moment, for which
+ * another process that wants it waits. */
 pid_t dir_lock_holder(const char *directory);
 
 #endif

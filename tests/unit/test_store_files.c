@@ -1,12 +1,16 @@
 /* Whatever is wrong with the files of a store is said in one line, and leaves them as they are. */
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "cell/base/checksum.h"
+#include "cell/store/dir_lock.h"
 #include "cell/store/log_db.h"
 #include "cell/sys/run_dir.h"
 #include "tests/unit/fake_tree.h"
@@ -49,6 +53,45 @@ STORE_TEST(test_in_use)
 	fixture_close(&f);
 	fixture_open_started(&f);
 	fixture_close(&f);
+}
+
+/* The linker puts this in the place of the real one: a test of the lock ends then. */
+static int testing = -1;
+int __wrap_nanosleep(const struct timespec *length, struct timespec *rest);
+
+int
+__wrap_nanosleep(const struct timespec *length, struct timespec *rest)
+{
+	(void)length;
+	(void)rest;
+	return testing < 0 ? 0 : close(testing);
+}
+
+/* As dir_lock_holder tests it, after the process that had the directory has ended. */
+STORE_TEST(test_a_test_of_the_lock)
+{
+	pid_t child = fork();
+	struct dir_lock lock;
+	char why[256];
+	int status;
+
+	if (child == 0)
+		_exit(!dir_lock_take(&lock, f.directory, why, sizeof why));
+	waitpid(child, &status, 0);
+	assert_int_equal(status, 0);
+	testing = open(fixture_path(&f, DIR_LOCK_FILE), O_RDONLY);
+	assert_int_equal(flock(testing, LOCK_SH), 0);
+	if (!fixture_open(&f))
+		fail_msg("%s", f.why);
+	testing = -1;
+	fixture_close(&f);
+	/* Whoever has it without a number is not waited for. */
+	fixture_overwrite(&f, DIR_LOCK_FILE, 0, "x", 1);
+	testing = open(fixture_path(&f, DIR_LOCK_FILE), O_RDONLY);
+	assert_int_equal(flock(testing, LOCK_SH), 0);
+	fixture_refused(&f, "in use by another process");
+	assert_int_equal(close(testing), 0);
+	testing = -1;
 }
 
 /* A store with ten entries and rows up to slot 5. */
