@@ -1,4 +1,5 @@
 #include "cell/store/internal.h"
+#include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
@@ -283,13 +284,14 @@ static const char *const names[FILE_GUARD_FILES] = {
     WATERMARK_FILE, STATE_DB_FILE, STATE_DB_FILE "-wal",
 };
 
-static bool
+static int
 stat_file(const char *directory, const char *name, struct stat *st)
 {
 	char path[PATH_MAX];
 
-	return snprintf(path, sizeof path, "%s/%s", directory, name) < (int)sizeof path &&
-	       stat(path, st) == 0;
+	if (snprintf(path, sizeof path, "%s/%s", directory, name) >= (int)sizeof path)
+		return -ENAMETOOLONG;
+	return stat(path, st) < 0 ? -errno : 0;
 }
 
 void
@@ -299,7 +301,7 @@ file_guard_begin(struct file_guard *w, const char *directory)
 
 	*w = (struct file_guard){.directory = directory};
 	for (int i = 0; i < FILE_GUARD_FILES; i++) {
-		w->files[i].there = stat_file(directory, names[i], &st);
+		w->files[i].there = stat_file(directory, names[i], &st) == 0;
 		if (!w->files[i].there)
 			continue;
 		w->files[i].device = st.st_dev;
@@ -312,15 +314,17 @@ file_guard_check(const struct file_guard *w, char *why, size_t why_size)
 {
 	for (int i = 0; i < FILE_GUARD_FILES; i++) {
 		struct stat st;
-		bool there;
+		int rc;
 
 		if (!w->files[i].there)
 			continue;
-		there = stat_file(w->directory, names[i], &st);
-		if (there && st.st_dev == w->files[i].device && st.st_ino == w->files[i].number)
+		rc = stat_file(w->directory, names[i], &st);
+		if (rc < 0 && rc != -ENOENT)
+			continue; /* nothing is known of it */
+		if (rc == 0 && st.st_dev == w->files[i].device && st.st_ino == w->files[i].number)
 			continue;
 		snprintf(why, why_size, "%s was %s while it was in use", names[i],
-		         there ? "replaced" : "removed");
+		         rc == 0 ? "replaced" : "removed");
 		return false;
 	}
 	return true;

@@ -34,6 +34,10 @@ int __wrap_sqlite3_busy_timeout(sqlite3 *handle, int ms);
 enum work __real_sqlite_end(struct sqlite_db *db, int rc);
 enum work __wrap_sqlite_end(struct sqlite_db *db, int rc);
 
+int __real_stat(const char *path, struct stat *to);
+int __wrap_stat(const char *path, struct stat *to);
+
+static int stat_error;    /* of each call, unless 0 */
 static int64_t later_s;   /* that the clock is ahead */
 static int upkeep_factor; /* how much more often than it should the store looks after its files */
 
@@ -46,6 +50,13 @@ static uv_async_t wake;
 static atomic_bool feeds, hungry;
 static uv_sem_t fed;
 static uint64_t fed_up_to;
+
+int
+__wrap_stat(const char *path, struct stat *to)
+{
+	errno = stat_error;
+	return stat_error != 0 ? -1 : __real_stat(path, to);
+}
 
 mono_t
 __wrap_clock_now(void)
@@ -415,6 +426,21 @@ DISK_TEST(test_replaced)
 	fixture_sql(&f, "other", "CREATE TABLE t (a)");
 	assert_int_equal(rename(fixture_path(&f, "other"), fixture_path(&f, "state.db")), 0);
 	assert_noticed("state.db was replaced while it was in use");
+}
+
+/* A file that can't be looked at may still be there. */
+DISK_TEST(test_not_seen)
+{
+	struct file_guard guard;
+	char why[SQLITE_WHY];
+
+	begin_watched();
+	file_guard_begin(&guard, f.directory);
+	stat_error = EIO;
+	assert_true(file_guard_check(&guard, why, sizeof why));
+	stat_error = 0;
+	assert_true(file_guard_check(&guard, why, sizeof why));
+	fixture_close(&f);
 }
 
 /* Another file of the disk failed: the first reason is told, and nothing is written any more. */
