@@ -57,7 +57,9 @@ reserve_take(struct reserve *r)
 		fd = file_open(r->path, O_RDWR | O_CREAT | O_NOFOLLOW);
 		rc = fd < 0 ? fd : 0;
 		if (fd >= 0 && !is_allocated(fd)) {
-			rc = -posix_fallocate(fd, 0, RESERVE_SIZE + SPARE);
+			do
+				rc = -posix_fallocate(fd, 0, RESERVE_SIZE + SPARE);
+			while (rc == -EINTR);
 			if (ftruncate(fd, rc == 0 ? RESERVE_SIZE : 0) < 0 && rc == 0)
 				rc = -errno;
 		}

@@ -34,9 +34,12 @@ int __wrap_sqlite3_busy_timeout(sqlite3 *handle, int ms);
 enum work __real_sqlite_end(struct sqlite_db *db, int rc);
 enum work __wrap_sqlite_end(struct sqlite_db *db, int rc);
 
+int __real_posix_fallocate(int fd, off_t at, off_t n);
+int __wrap_posix_fallocate(int fd, off_t at, off_t n);
 int __real_stat(const char *path, struct stat *to);
 int __wrap_stat(const char *path, struct stat *to);
 
+static int interruptions; /* of the next allocations */
 static int stat_error;    /* of each call, unless 0 */
 static int64_t later_s;   /* that the clock is ahead */
 static int upkeep_factor; /* how much more often than it should the store looks after its files */
@@ -50,6 +53,12 @@ static uv_async_t wake;
 static atomic_bool feeds, hungry;
 static uv_sem_t fed;
 static uint64_t fed_up_to;
+
+int
+__wrap_posix_fallocate(int fd, off_t at, off_t n)
+{
+	return interruptions > 0 && interruptions-- > 0 ? EINTR : __real_posix_fallocate(fd, at, n);
+}
 
 int
 __wrap_stat(const char *path, struct stat *to)
@@ -136,6 +145,7 @@ setup(void **state)
 	(void)state;
 	fixture_make(&f);
 	upkeep_factor = 1;
+	interruptions = stat_error = 0;
 	atomic_store(&refused[0], 0);
 	atomic_store(&refused[1], 0);
 	return uv_async_init(&f.loop, &wake, on_wake);
@@ -242,6 +252,15 @@ DISK_TEST(test_reserve)
 	fixture_open_started(&f);
 	assert_int_equal(f.recovered.entries_n, stuck - 1);
 	assert_int_equal(f.recovered.damaged, 0);
+	fixture_close(&f);
+}
+
+DISK_TEST(test_interrupted_reserve)
+{
+	interruptions = 3;
+	fixture_open_started(&f);
+	assert_int_equal(interruptions, 0);
+	assert_true(blocks_of(RESERVE_FILE) >= RESERVE_SIZE);
 	fixture_close(&f);
 }
 
