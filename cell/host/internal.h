@@ -20,7 +20,6 @@ struct server_process {
 	struct server *server;    /* NULL while it does not run */
 	bool ready;               /* it was reported */
 	bool files_open, on_loop; /* true: it was begun and must be ended */
-	bool diverged;            /* the state must be set aside when the store is closed */
 
 	uv_loop_t *loop;
 	uv_timer_t timer;

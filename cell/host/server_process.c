@@ -296,7 +296,7 @@ on_check(uv_check_t *handle)
 			p->config.failed(p->config.user);
 		return;
 	case SERVER_DIVERGED:
-		p->diverged = true;
+		store_set_state_aside(p->store);
 		/* fall through */
 	case SERVER_RESTARTS:
 		if (p->config.restart != NULL)
@@ -465,18 +465,12 @@ static void
 part_closed(void *user)
 {
 	struct server_process *p = user;
-	int rc;
 
 	if (--p->open_parts > 0)
 		return;
 	if (p->files_open)
 		copy_files_fini(&p->files);
 
-	/* Closes the handles; a state that has diverged is set aside now that it is no longer
-	 * open. */
-	rc = p->diverged ? store_set_state_aside(p->directory) : 0;
-	if (rc < 0)
-		log_error("%s: cannot set the state aside: %s", p->directory, uv_strerror(rc));
 	if (!p->on_loop) {
 		end(p);
 		return;

@@ -37,6 +37,7 @@ struct store {
 	size_t unsaved;  /* bytes of the rows that were passed in and are not reported as written */
 	bool log_closed; /* its thread has closed it, though the store was not started */
 	bool started, reported_full, reported_failed, closing;
+	bool set_aside; /* state.db, once it is closed */
 	void (*closed)(void *user);
 	void *closed_user;
 };
@@ -80,12 +81,6 @@ void
 store_recovered_free(struct px_recovered *recovered)
 {
 	log_db_recovered_free(recovered);
-}
-
-int
-store_set_state_aside(const char *directory)
-{
-	return swap_in_set_aside(directory, "state.db");
 }
 
 /* ---- in the writers' threads ---- */
@@ -283,12 +278,16 @@ after_close(struct store *s)
 	void (*closed)(void *user) = s->closed;
 	void *user = s->closed_user;
 	struct job_list rest;
+	int rc;
 
 	checkpointer_fini(&s->checkpointer);
 	writer_thread_fini(&s->log_writer, &rest);
 	log_jobs_free(&rest);
 	writer_thread_fini(&s->state_writer, &rest);
 	state_jobs_free(&rest);
+	rc = s->set_aside ? swap_in_set_aside(s->dir.directory, STATE_DB_FILE) : 0;
+	if (rc < 0)
+		log_error("%s: cannot set the state aside: %s", s->dir.directory, strerror(-rc));
 	data_dir_close(&s->dir);
 	store_free(s);
 	closed(user);
@@ -449,6 +448,12 @@ store_fail(struct store *s, const char *why)
 	disk_failure_mark(&s->dir.disk_failure, why);
 	if (!atomic_exchange(&s->broken, true))
 		stop_with(s, why);
+}
+
+void
+store_set_state_aside(struct store *s)
+{
+	s->set_aside = true;
 }
 
 void

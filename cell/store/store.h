@@ -57,10 +57,6 @@ void store_recovered_free(struct px_recovered *recovered);
 #define STORE_COPY "copy.db"
 #define STORE_FETCHED "fetched.db"
 
-/* Renames state.db to state.db.damaged, so that the next store_open begins with an empty state
- * (px_recovered.state_lost). 0 or -errno. The store must be closed. */
-int store_set_state_aside(const char *directory);
-
 /* Starts the threads; from here on callbacks are made, on the loop's thread. 0 or a negative errno:
  * then nothing was started, and the store can only be closed. */
 int store_start(struct store *s, uv_loop_t *loop, const struct store_callbacks *callbacks);
@@ -75,6 +71,10 @@ size_t store_state(struct store *s, uint64_t applied, struct row_list *rows);
 /* Treats a failure of another file on the same disk, for the reason `why`, as a failure of the
  * store. */
 void store_fail(struct store *s, const char *why);
+/* Has store_close rename state.db to state.db.damaged, before another process can open it, so that
+ * the next store_open begins with an empty state (px_recovered.state_lost). */
+void store_set_state_aside(struct store *s);
+
 /* Writes the queued work, joins the threads, closes the files, and then calls `closed` from the
  * loop. Work that finds no space on a full disk is dropped: it was not acknowledged. Callbacks may
  * be made until then. A store that was not started is closed at once: `closed` is called before the

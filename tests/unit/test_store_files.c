@@ -395,21 +395,34 @@ STORE_TEST(test_private)
 	fixture_close(&f);
 }
 
+/* The linker puts this in the place of the real one: the state is aside while the lock is held. */
+static bool state_when_released;
+void __real_dir_lock_release(struct dir_lock *lock);
+void __wrap_dir_lock_release(struct dir_lock *lock);
+
+void
+__wrap_dir_lock_release(struct dir_lock *lock)
+{
+	state_when_released = fixture_has(&f, "state.db");
+	__real_dir_lock_release(lock);
+}
+
 /* A state that can't be moved out of the way is not taken for one that was. */
 STORE_TEST(test_set_aside)
 {
-	char path[128], aside[128];
-
 	make_store();
-	snprintf(path, sizeof path, "%s/state.db", f.directory);
-	snprintf(aside, sizeof aside, "%s/state.db.damaged", f.directory);
-	assert_int_equal(mkdir(aside, 0700), 0);
-	assert_true(store_set_state_aside(f.directory) < 0);
-	assert_int_equal(access(path, F_OK), 0);
-	assert_int_equal(rmdir(aside), 0);
-	assert_int_equal(store_set_state_aside(f.directory), 0);
-	assert_int_equal(access(aside, F_OK), 0);
-	assert_true(access(path, F_OK) < 0);
+	assert_true(state_when_released);
+	assert_int_equal(mkdir(fixture_path(&f, "state.db.damaged"), 0700), 0);
+	fixture_open_started(&f);
+	store_set_state_aside(f.store);
+	fixture_close(&f);
+	assert_true(fixture_has(&f, "state.db"));
+	assert_int_equal(rmdir(fixture_path(&f, "state.db.damaged")), 0);
+	fixture_open_started(&f);
+	store_set_state_aside(f.store);
+	fixture_close(&f);
+	assert_true(fixture_has(&f, "state.db.damaged"));
+	assert_false(state_when_released);
 }
 
 /* In the place of SQLite's open: that file can't be opened for writing, once. */
