@@ -169,7 +169,7 @@ static bool
 make_in(struct making *m)
 {
 	const bool standalone = cell_file_is_standalone(m->cell_file);
-	int rc = mkdir(m->directory, standalone ? 0700 : 0755) < 0 ? -errno : 0;
+	int rc = file_make_directory(m->directory, standalone ? 0700 : 0755);
 
 	return (rc == -EEXIST || record_made(m, m->directory, rc)) && all_free(m) &&
 	       (standalone ? make_standalone(m) : make_all(m));

@@ -130,18 +130,6 @@ make(const char *directory, const char *cell, char *why, size_t why_size)
 	return ok;
 }
 
-/* Makes the directory. 0 or -errno; on success its name is durable in its parent. */
-static int
-make_directory(const char *directory)
-{
-	char parent[PATH_MAX];
-
-	if (mkdir(directory, 0700) < 0)
-		return errno == EEXIST ? 0 : -errno;
-	snprintf(parent, sizeof parent, "%s/..", directory);
-	return file_sync_directory(parent);
-}
-
 bool
 standalone_prepare(const char *directory, const char *cell, struct cell_file *cell_file, char *why,
                    size_t why_size)
@@ -158,7 +146,9 @@ standalone_prepare(const char *directory, const char *cell, struct cell_file *ce
 	if (snprintf(path, sizeof path, "%s/" CELL_FILE_NAME ".......", directory) >=
 	    (int)sizeof path)
 		return fail(why, why_size, "data directory", "", ENAMETOOLONG);
-	rc = make_directory(directory);
+	rc = file_make_directory(directory, 0700);
+	if (rc == -EEXIST)
+		rc = 0;
 	if (rc == 0 && stat(directory, &st) < 0)
 		rc = -errno;
 	if (rc == 0 && !S_ISDIR(st.st_mode))

@@ -89,6 +89,28 @@ file_sync_directory(const char *path)
 }
 
 int
+file_make_directory(const char *path, mode_t mode)
+{
+	char parent[PATH_MAX];
+	int fd, rc;
+
+	if (snprintf(parent, sizeof parent, "%s/..", path) >= (int)sizeof parent)
+		return -ENAMETOOLONG;
+	if (mkdir(path, mode) < 0)
+		return -errno;
+	rc = file_sync_directory(parent);
+	if (rc == -EACCES) { /* it may be written to, and not read: with its whole filesystem */
+		fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		rc = fd < 0 || syncfs(fd) < 0 ? -errno : 0;
+		if (fd >= 0)
+			close(fd);
+	}
+	if (rc < 0)
+		rmdir(path);
+	return rc;
+}
+
+int
 file_sync(const char *path)
 {
 	return sync_path(path, O_NOFOLLOW);

@@ -36,6 +36,9 @@ int file_write_at(int fd, struct bytes data, off_t offset);
  * crash. 0 or -errno. */
 int file_sync_directory(const char *path);
 
+/* Makes a directory that survives a crash. 0 or -errno: -EEXIST when there is one. */
+int file_make_directory(const char *path, mode_t mode);
+
 /* Syncs a file. 0 or -errno. */
 int file_sync(const char *path);
 /* Renames a file, which survives a crash only after file_sync_directory. 0 or -errno. */

@@ -110,9 +110,9 @@ begin(struct adding *a)
 	char why[512];
 	int rc;
 
-	rc = mkdir(a->directory, 0700) < 0 ? errno : 0;
-	if (rc != 0 && (rc != EEXIST || !is_attempt(a->directory)))
-		return fail(a->directory, rc);
+	rc = file_make_directory(a->directory, 0700);
+	if (rc < 0 && (rc != -EEXIST || !is_attempt(a->directory)))
+		return fail(a->directory, -rc);
 	if (!lock_directory(a->directory))
 		return false;
 	if (!is_attempt(a->directory))

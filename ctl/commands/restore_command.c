@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include "cell/sys/file.h"
 #include "cell/sys/log.h"
 #include "cell/view/output.h"
 #include "ctl/cell.h"
@@ -94,17 +95,17 @@ restore_in_work(struct restoring *r)
 static bool
 restore_in_directory(struct restoring *r)
 {
-	const bool made = mkdir(r->directory, r->replicas.n == 0 ? 0700 : 0755) == 0;
+	const int rc = file_make_directory(r->directory, r->replicas.n == 0 ? 0700 : 0755);
 	int lock;
 	bool ok;
 
-	if (!made && errno != EEXIST)
-		return fail(r->directory, errno);
+	if (rc < 0 && rc != -EEXIST)
+		return fail(r->directory, -rc);
 	lock = place_lock(r->directory);
 	ok = lock >= 0 && make_work(r) && restore_in_work(r);
 	if (lock >= 0)
 		salvage_clean(r->work);
-	if (!ok && made)
+	if (!ok && rc == 0)
 		rmdir(r->directory);
 	if (lock >= 0)
 		close(lock);

@@ -1,4 +1,5 @@
 /* Whatever is wrong with the files of a store is said in one line, and leaves them as they are. */
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +13,7 @@
 #include "cell/base/checksum.h"
 #include "cell/store/dir_lock.h"
 #include "cell/store/log_db.h"
+#include "cell/sys/file.h"
 #include "cell/sys/run_dir.h"
 #include "tests/unit/fake_tree.h"
 #include "tests/unit/store_fixture.h"
@@ -423,6 +425,41 @@ STORE_TEST(test_set_aside)
 	fixture_close(&f);
 	assert_true(fixture_has(&f, "state.db.damaged"));
 	assert_false(state_when_released);
+}
+
+/* The linker puts this in the place of the real one: it notes what is synced, or fails. */
+static ino_t synced;
+static bool sync_fails;
+int __wrap_fsync(int fd);
+
+int
+__wrap_fsync(int fd)
+{
+	struct stat st;
+
+	if (sync_fails || fstat(fd, &st) < 0) {
+		errno = EIO;
+		return -1;
+	}
+	synced = st.st_ino;
+	return 0;
+}
+
+/* The name of a data directory is durable before anything in it. */
+STORE_TEST(test_a_new_directory)
+{
+	const char *path = fixture_path(&f, "new");
+	struct stat parent;
+
+	assert_int_equal(stat(f.directory, &parent), 0);
+	assert_int_equal(file_make_directory(path, 0700), 0);
+	assert_int_equal(synced, parent.st_ino);
+	assert_int_equal(file_make_directory(path, 0700), -EEXIST);
+	assert_int_equal(rmdir(path), 0);
+	sync_fails = true;
+	assert_int_equal(file_make_directory(path, 0700), -EIO);
+	sync_fails = false;
+	assert_false(fixture_has(&f, "new"));
 }
 
 /* In the place of SQLite's open: that file can't be opened for writing, once. */
