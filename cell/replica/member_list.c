@@ -14,7 +14,8 @@ know(struct replica *r, uint64_t version, struct wire_list list)
 	r->members.unreported = true;
 }
 
-/* Another replica may have sent a newer list already. */
+/* Another replica may have sent a newer list already, or it is in the cell file. But the version of
+ * a list is the slot of its entry: one of a slot that was applied without it was never made. */
 static void
 know_applied(struct replica *r)
 {
@@ -22,7 +23,8 @@ know_applied(struct replica *r)
 	struct wire_list list = tree_members(r->tree, &packed);
 	uint64_t version = tree_members_version(r->tree);
 
-	if (list.count > 0 && version >= r->members.newest.version)
+	if (list.count > 0 &&
+	    (version >= r->members.newest.version || r->applied >= r->members.newest.version))
 		know(r, version, list);
 	buffer_free(&packed);
 }
@@ -43,6 +45,7 @@ r_member_list_init(struct replica *r, const struct replica_config *config, struc
 {
 	struct member member = {0};
 	struct buffer packed = BUFFER(LIMIT_FRAME);
+	struct cursor newest;
 
 	for (int i = 0; i < config->members_n; i++)
 		wire_put_member(&packed, &config->members[i]);
@@ -51,10 +54,12 @@ r_member_list_init(struct replica *r, const struct replica_config *config, struc
 
 	know(r, config->members_version, r->members.first);
 	know_applied(r);
-	to->newest = (struct px_members){.version = config->members_version};
-	for (int i = 0; i < config->members_n; i++)
-		px_members_add(&to->newest, &config->members[i]);
+	to->newest = (struct px_members){.version = r->members.newest.version};
+	newest = cursor_of(r->members.newest.members.packed);
+	while (wire_next_member(&newest, &member))
+		px_members_add(&to->newest, &member);
 	to->members = (struct px_members){.version = tree_members_version(r->tree)};
+	member.id = 0;
 	while (tree_member_after(r->tree, member.id, &member))
 		px_members_add(&to->members, &member);
 	if (to->members.n == 0)

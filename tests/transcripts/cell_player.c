@@ -210,6 +210,8 @@ COMMAND(damage)
 		n->disk.keys = (struct key_files){0};
 	} else if (script_take(w, "keys"))
 		signing_keys_first(&n->disk.keys);
+	else if (script_take(w, "list"))
+		n->disk.file.version = script_number(w);
 	else if (script_take(w, "history"))
 		damage_history(replica_tree(n->replica));
 	else if (!damage_contents(replica_tree(n->replica),
