@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/statvfs.h>
-#include <sys/xattr.h>
 #include <unistd.h>
 #include "cell/sys/log.h"
 #include "cell/sys/mountinfo.h"
@@ -15,6 +14,7 @@
 #include "cell/view/health.h"
 #include "cell/view/output.h"
 #include "ctl/cell.h"
+#include "ctl/mounted_path.h"
 
 enum { USAGE_PATIENCE_S = 2 };
 
@@ -216,10 +216,10 @@ enum { CHECK_GOOD, CHECK_DEGRADED, CHECK_DOWN, CHECK_UNKNOWN = CTL_UNKNOWN };
 static uint64_t
 number_at(const char *path, const char *attribute)
 {
-	char value[24] = "";
-	const ssize_t n = getxattr(path, attribute, value, sizeof value - 1);
+	char value[24];
 
-	return n < 0 ? 0 : strtoull(value, NULL, 10);
+	mounted_path_attribute(path, attribute, value, sizeof value);
+	return strtoull(value, NULL, 10);
 }
 
 /* The budgets of the directories from the path up to the root of its mount. */

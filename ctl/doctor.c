@@ -15,7 +15,6 @@
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <sys/time.h>
-#include <sys/xattr.h>
 #include <unistd.h>
 #include "cell/base/limit.h"
 #include "cell/sys/local_lock.h"
@@ -27,6 +26,7 @@
 #include "cell/view/output.h"
 #include "config.h"
 #include "ctl/cell.h"
+#include "ctl/mounted_path.h"
 
 enum {
 	NODES_MOST = 1000, /* of a directory: a whole cell may have a million */
@@ -86,12 +86,9 @@ look_at_node(const struct acl_visit *v, const char *path)
 	char name[LIMIT_NAME + 1];
 
 	for (size_t i = 0; i < sizeof attributes / sizeof attributes[0] && !impatient; i++) {
-		const ssize_t n = getxattr(path, attributes[i], name, LIMIT_NAME);
-
-		if (n <= 0)
-			continue;
-		name[n] = '\0';
-		look_at_name(v, path, name);
+		mounted_path_attribute(path, attributes[i], name, sizeof name);
+		if (name[0] != '\0')
+			look_at_name(v, path, name);
 	}
 }
 
@@ -287,10 +284,9 @@ static void
 look_at_everybody(json_t *findings, const char *root)
 {
 	char name[LIMIT_NAME + 1];
-	const ssize_t n = getxattr(root, "user.ls.acl.write", name, LIMIT_NAME);
 
-	name[n > 0 ? n : 0] = '\0';
-	if (n > 0 && acl_names_everybody(root, name))
+	mounted_path_attribute(root, "user.ls.acl.write", name, sizeof name);
+	if (name[0] != '\0' && acl_names_everybody(root, name))
 		finding_add_detail(findings, FINDING_everybody_in, root, "by acl/%s", name);
 }
 

@@ -63,7 +63,7 @@ mounted_path_attribute(const char *path, const char *name, char *value, size_t r
 	const ssize_t n = getxattr(path, name, value, room - 1);
 
 	value[n < 0 ? 0 : n] = '\0';
-	return n < 0 ? errno : 0;
+	return n < 0 && errno != ENODATA ? errno : 0;
 }
 
 int

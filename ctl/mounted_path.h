@@ -16,8 +16,8 @@
 int mounted_path_open(const char *path, char canonical[PATH_MAX], bool *there);
 /* The cell's mount that contains `canonical`; false after an error message, which names `path`. */
 bool mounted_path_mount(const char *path, const char *canonical, struct mountinfo *info);
-/* Puts an extended attribute of a file, as text, into `value`; empty if it has none. 0 or an
- * errno. */
+/* Puts an extended attribute of a file, as text, into `value`. 0, also if it has none, which leaves
+ * `value` empty, or an errno. */
 int mounted_path_attribute(const char *path, const char *name, char *value, size_t room);
 /* The name of the cell, from the mount's status. 0 or an errno. */
 int mounted_path_cell(const struct mountinfo *info, char cell[LIMIT_CELL_NAME + 1]);

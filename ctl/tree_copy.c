@@ -14,6 +14,7 @@
 #include "cell/base/limit.h"
 #include "cell/base/memory.h"
 #include "cell/sys/log.h"
+#include "ctl/mounted_path.h"
 
 enum { WORKERS = 256, ATTRIBUTE = LIMIT_NAME + 1 };
 
@@ -112,15 +113,13 @@ static bool
 attribute(struct tree_copy *t, int root, const char *path, const char *name, char value[ATTRIBUTE])
 {
 	char at[PATH_MAX + 32];
-	ssize_t n;
+	int error;
 
 	snprintf(at, sizeof at, "/proc/self/fd/%d/%s", root, path);
-	n = getxattr(at, name, value, ATTRIBUTE - 1);
-	value[n < 0 ? 0 : n] = '\0';
-	if (n >= 0 || errno == ENODATA)
-		return true;
-	failed(t, root == t->from ? t->from_name : t->to_name, path, errno);
-	return false;
+	error = mounted_path_attribute(at, name, value, ATTRIBUTE);
+	if (error != 0)
+		failed(t, root == t->from ? t->from_name : t->to_name, path, error);
+	return error == 0;
 }
 
 /* Gives a target node the ACL names of the source's, those that its cell has. False: one of them

@@ -5,13 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/xattr.h>
 #include <unistd.h>
 #include "cell/base/limit.h"
 #include "cell/sys/log.h"
 #include "cell/sys/mountinfo.h"
 #include "cell/view/output.h"
 #include "ctl/ctl.h"
+#include "ctl/mounted_path.h"
 
 static const char *const rights[] = {"read", "write", "change"};
 
@@ -124,15 +124,16 @@ add_right(json_t *acls, const char *root, const char *path, const char *right)
 {
 	char attribute[64], name[LIMIT_NAME + 1], file[2 * PATH_MAX];
 	json_t *one;
-	ssize_t n;
+	int error;
 
 	snprintf(attribute, sizeof attribute, "user.ls.acl.%s", right);
-	n = getxattr(path, attribute, name, LIMIT_NAME);
-	if (n < 0) {
-		log_error("%s: %s: %s", path, attribute, strerror(errno));
+	error = mounted_path_attribute(path, attribute, name, sizeof name);
+	if (error == 0 && name[0] == '\0')
+		error = ENODATA;
+	if (error != 0) {
+		log_error("%s: %s: %s", path, attribute, strerror(error));
 		return false;
 	}
-	name[n] = '\0';
 	one = json_object();
 	json_object_set_new(one, "acl", json_path(bytes_of(name)));
 	snprintf(file, sizeof file, "%s/acl/%s", root, name);

@@ -11,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/xattr.h>
 #include <unistd.h>
 #include "cell/base/memory.h"
 #include "cell/sys/file.h"
@@ -35,16 +34,6 @@ struct export
 	int error;                       /* for which the attempt ends; 0: none */
 };
 
-/* 0 or an error. Empty: there is none. */
-static int
-attribute(const char *path, const char *name, char value[LIMIT_NAME + 1])
-{
-	const ssize_t n = getxattr(path, name, value, LIMIT_NAME);
-
-	value[n < 0 ? 0 : n] = '\0';
-	return n < 0 && errno != ENODATA ? errno : 0;
-}
-
 /* The attributes of the node that differ from what a new one in its directory has. 0 or an error.
  */
 static int
@@ -56,10 +45,10 @@ take_values(const struct export *x, const char *path, const char *directory, str
 	for (size_t i = 0; i < TAR_ATTRIBUTES && error == 0; i++) {
 		const char *name = tar_attributes[i];
 
-		error = attribute(path, name, e->values[i]);
+		error = mounted_path_attribute(path, name, e->values[i], sizeof e->values[i]);
 		usual[0] = '\0';
 		if (error == 0 && strncmp(name, "user.ls.acl.", 12) == 0)
-			error = attribute(directory, name, usual);
+			error = mounted_path_attribute(directory, name, usual, sizeof usual);
 		else if (strcmp(name, "user.ls.lock_delay") == 0)
 			snprintf(usual, sizeof usual, "%s", x->lock_delay);
 		else if (strcmp(name, "user.ls.lock_slots") == 0)
@@ -141,12 +130,13 @@ static int
 read_all(struct export *x)
 {
 	char before[LIMIT_NAME + 1], after[LIMIT_NAME + 1];
-	int error = attribute(x->root, "user.ls.usage.index", before);
+	int error = mounted_path_attribute(x->root, "user.ls.usage.index", before, sizeof before);
 
 	if (error == 0 && before[0] == '\0')
 		error = ENODATA;
 	if (error == 0)
-		error = attribute(x->root, "user.ls.lock_delay", x->lock_delay);
+		error = mounted_path_attribute(x->root, "user.ls.lock_delay", x->lock_delay,
+		                               sizeof x->lock_delay);
 	if (error != 0)
 		return error;
 	rewind(x->to);
@@ -157,7 +147,7 @@ read_all(struct export *x)
 	errno = 0; /* of an attribute that is not there */
 	if (fflush(x->to) != 0 || ferror(x->to) || ftruncate(fileno(x->to), ftello(x->to)) < 0)
 		return errno != 0 ? errno : EIO;
-	error = attribute(x->root, "user.ls.usage.index", after);
+	error = mounted_path_attribute(x->root, "user.ls.usage.index", after, sizeof after);
 	if (error != 0)
 		return error;
 	if (strcmp(before, after) != 0)
