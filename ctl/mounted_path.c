@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -120,6 +121,15 @@ mounted_path_changes(const char *mountpoint, uint64_t since)
 	if (fd >= 0)
 		lseek(fd, (off_t)since, SEEK_SET);
 	return fd;
+}
+
+char *
+mounted_path_base64(struct bytes contents)
+{
+	const int variant = sodium_base64_VARIANT_ORIGINAL;
+	const size_t room = sodium_base64_encoded_len(contents.len, variant);
+
+	return sodium_bin2base64(memory_zero(1, room), room, contents.data, contents.len, variant);
 }
 
 /* The first word of the answer says whether the transaction was committed. One that was refused for

@@ -29,6 +29,9 @@ int mounted_path_events(const struct mountinfo *info);
 /* Opens the changes of the cell that is mounted there, those above the log index `since`, for reads
  * that wait for more; -1 after an error message. */
 int mounted_path_changes(const char *mountpoint, uint64_t since);
+/* Contents as transactions have them, and JSON, which has no bytes: base64, which the caller
+ * frees. */
+char *mounted_path_base64(struct bytes contents);
 /* Has the mount commit a transaction, given as lines, at once or not at all. Returns CTL_OK;
  * CTL_FAILED, CTL_USAGE if it was refused for its form, or CTL_UNKNOWN if it may have been
  * committed. *answer, which the caller frees, is the mount's answer, or why it failed. */

@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
-#include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -228,7 +227,6 @@ static bool
 add_lines(struct import *i, const struct tar_entry *e, struct bytes contents, struct buffer *lines,
           size_t *operations)
 {
-	const size_t room = sodium_base64_encoded_len(contents.len, sodium_base64_VARIANT_ORIGINAL);
 	char path[PATH_MAX + LIMIT_PATH + 2], name[LIMIT_PATH + 2], *encoded;
 	struct stat st;
 	bool exists;
@@ -247,9 +245,7 @@ add_lines(struct import *i, const struct tar_entry *e, struct bytes contents, st
 		buffer_printf(lines, "set");
 		if (!put_word(lines, i->within, name))
 			return false;
-		encoded = memory_zero(1, room);
-		sodium_bin2base64(encoded, room, contents.data, contents.len,
-		                  sodium_base64_VARIANT_ORIGINAL);
+		encoded = mounted_path_base64(contents);
 		buffer_printf(lines, " %s", encoded);
 		free(encoded);
 		buffer_put_u8(lines, '\n');

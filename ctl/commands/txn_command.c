@@ -2,13 +2,11 @@
  * stand here for their contents. */
 #include <errno.h>
 #include <fcntl.h>
-#include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include "cell/base/limit.h"
-#include "cell/base/memory.h"
 #include "cell/sys/file.h"
 #include "cell/sys/log.h"
 #include "ctl/cell.h"
@@ -23,7 +21,6 @@ put_file(struct buffer *to, struct bytes name)
 {
 	struct buffer contents = BUFFER(LIMIT_CONTENTS);
 	char path[PATH_MAX], *encoded;
-	size_t room;
 	int fd, error;
 
 	snprintf(path, sizeof path, "%.*s", (int)name.len, (const char *)name.data);
@@ -36,10 +33,7 @@ put_file(struct buffer *to, struct bytes name)
 		buffer_free(&contents);
 		return false;
 	}
-	room = sodium_base64_encoded_len(contents.len, sodium_base64_VARIANT_ORIGINAL);
-	encoded = memory_zero(1, room);
-	sodium_bin2base64(encoded, room, contents.data, contents.len,
-	                  sodium_base64_VARIANT_ORIGINAL);
+	encoded = mounted_path_base64(buffer_view(&contents));
 	buffer_printf(to, "%s", encoded);
 	free(encoded);
 	buffer_free(&contents);

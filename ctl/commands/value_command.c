@@ -7,7 +7,6 @@
 #include <jansson.h>
 #include <libgen.h>
 #include <signal.h>
-#include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +19,7 @@
 #include "cell/sys/log.h"
 #include "cell/view/output.h"
 #include "ctl/ctl.h"
+#include "ctl/mounted_path.h"
 
 enum {
 	NUMBER = 24,
@@ -77,27 +77,6 @@ read_version(int fd, struct buffer *contents, char generation[NUMBER])
 
 /* ---- get ---- */
 
-/* JSON has no bytes: contents that are no text are base64. */
-static void
-add_contents(json_t *to, struct bytes contents)
-{
-	const size_t room = sodium_base64_encoded_len(contents.len, sodium_base64_VARIANT_ORIGINAL);
-	json_t *text = json_stringn((const char *)contents.data, contents.len);
-	char *encoded;
-
-	if (text != NULL) {
-		json_object_set_new(to, "contents", text);
-		return;
-	}
-	encoded = malloc(room);
-	if (encoded == NULL)
-		abort();
-	sodium_bin2base64(encoded, room, contents.data, contents.len,
-	                  sodium_base64_VARIANT_ORIGINAL);
-	json_object_set_new(to, "contents_base64", json_string(encoded));
-	free(encoded);
-}
-
 static json_t *
 number(int fd, const char *name, int *error)
 {
@@ -111,11 +90,17 @@ number(int fd, const char *name, int *error)
 static int
 print_version(int fd, const char *path, struct bytes contents, const char *generation)
 {
+	json_t *text = json_stringn((const char *)contents.data, contents.len);
 	json_t *all = json_object();
+	char *encoded = text == NULL ? mounted_path_base64(contents) : NULL;
 	int error = 0;
 
 	json_object_set_new(all, "path", json_path(bytes_of(path)));
-	add_contents(all, contents);
+	if (text != NULL)
+		json_object_set_new(all, "contents", text);
+	else
+		json_object_set_new(all, "contents_base64", json_string(encoded));
+	free(encoded);
 	json_object_set_new(all, "content_generation", json_integer(strtoll(generation, NULL, 10)));
 	json_object_set_new(all, "instance", number(fd, "instance", &error));
 	json_object_set_new(all, "acl_generation", number(fd, "acl_generation", &error));
