@@ -325,12 +325,11 @@ show_verdict(const struct ctl *ctl, const char *path)
 static bool check, limits;
 
 static int
-run(const struct ctl *ctl, int argc, char **argv)
+run(const struct ctl *ctl, char **argv)
 {
 	json_t *all;
 	int code;
 
-	(void)argc;
 	if (check && limits)
 		return ctl_usage("--check and --limits", "one of them");
 	if (check)

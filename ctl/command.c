@@ -324,7 +324,7 @@ run_form(const struct scan *s, const struct ctl_form *f, int argc, char **argv)
 		code = check_options(s, f);
 	unsaid = f->unsaid != 0 ? f->unsaid : CTL_FAILED;
 	given.cell_chosen = given.cell != NULL && given.cell != getenv("LSFS_CELL");
-	return code == CTL_OK ? f->run(&given, argc, argv) : code;
+	return code == CTL_OK ? f->run(&given, argv) : code;
 }
 
 /* The program begins after "--", or with the first word that is no option after the words of the

@@ -49,8 +49,8 @@ struct ctl_form {
 	bool many;                    /* the last word may be repeated */
 	bool runs;                    /* then a program, and its arguments, follow, */
 	const bool *alone;            /* unless this flag is given; NULL: always */
-	/* Returns an exit code. argv[argc] is NULL. */
-	int (*run)(const struct ctl *ctl, int argc, char **argv);
+	/* Returns an exit code. argv, the words, ends with NULL. */
+	int (*run)(const struct ctl *ctl, char **argv);
 	int unsaid; /* the exit code when the output can't be written, where 1 is an answer */
 };
 

@@ -530,13 +530,12 @@ look(json_t *findings, const struct ctl *ctl, const char *path)
 }
 
 static int
-run(const struct ctl *ctl, int argc, char **argv)
+run(const struct ctl *ctl, char **argv)
 {
 	json_t *findings = json_array();
 	const bool looked = look(findings, ctl, argv[0]);
 	const size_t n = json_array_size(findings);
 
-	(void)argc;
 	if (ctl->json && (looked || n > 0))
 		json_text_print(findings);
 	else if (n > 0)

@@ -269,11 +269,10 @@ lock_wait_print(const char *path, pid_t waiter)
 /* ---- the command ---- */
 
 static int
-run(const struct ctl *ctl, int argc, char **argv)
+run(const struct ctl *ctl, char **argv)
 {
 	json_t *locks = lock_list(ctl, argv[0]);
 
-	(void)argc;
 	if (!locks)
 		return CTL_FAILED;
 	if (ctl->json)
@@ -312,14 +311,14 @@ take_cell(struct ctl *ctl, const char *path)
 }
 
 static int
-run_unlock(const struct ctl *ctl, int argc, char **argv)
+run_unlock(const struct ctl *ctl, char **argv)
 {
 	struct msg_operate what = {.what = OPERATION_UNLOCK, .keep_delay = keep_delay};
 	struct ctl named = *ctl;
 	char generation[24] = "";
 	struct stat st;
 
-	if (argc > 1 && !ctl_take_count(&what.id, argv[1]))
+	if (argv[1] != NULL && !ctl_take_count(&what.id, argv[1]))
 		return ctl_usage(argv[1], "not a session's id");
 	if (stat(argv[0], &st) < 0 ||
 	    getxattr(argv[0], "user.ls.lock_generation", generation, sizeof generation - 1) < 0) {

@@ -58,12 +58,11 @@ take_principal(void *to, const char *text)
 }
 
 static int
-run_list(const struct ctl *ctl, int argc, char **argv)
+run_list(const struct ctl *ctl, char **argv)
 {
 	struct cell_admin o;
 	json_t *sessions = cell_admin_begin(ctl, &o) ? session_list(&o) : NULL;
 
-	(void)argc;
 	(void)argv;
 	cell_admin_end(&o);
 	if (sessions == NULL)
@@ -77,17 +76,17 @@ run_list(const struct ctl *ctl, int argc, char **argv)
 }
 
 static int
-run_destroy(const struct ctl *ctl, int argc, char **argv)
+run_destroy(const struct ctl *ctl, char **argv)
 {
 	struct msg_operate what = {.what = OPERATION_DESTROY_SESSION, .keep_delay = keep_delay};
 
 	if (principal != NULL)
 		what.name = bytes_of(principal);
-	if (principal == NULL && argc == 0)
+	if (principal == NULL && argv[0] == NULL)
 		return ctl_usage("ID or --principal", "needed");
-	if (principal != NULL && argc > 0)
+	if (principal != NULL && argv[0] != NULL)
 		return ctl_usage(argv[0], "unexpected argument");
-	if (argc > 0 && !ctl_take_count(&what.id, argv[0]))
+	if (argv[0] != NULL && !ctl_take_count(&what.id, argv[0]))
 		return ctl_usage(argv[0], "not a session's id");
 	return cell_admin_run(ctl, &what);
 }

@@ -171,13 +171,12 @@ print_right(const char *right, const json_t *one)
 }
 
 static int
-run_show(const struct ctl *ctl, int argc, char **argv)
+run_show(const struct ctl *ctl, char **argv)
 {
 	json_t *acls = json_object();
 	char root[PATH_MAX];
 	bool ok = mount_of(argv[0], root);
 
-	(void)argc;
 	for (size_t i = 0; ok && i < RIGHTS; i++)
 		ok = add_right(acls, root, argv[0], rights[i]);
 	if (ok && ctl->json)

@@ -155,7 +155,7 @@ read_all(struct export *x)
 }
 
 static int
-run_export(const struct ctl *ctl, int argc, char **argv)
+run_export(const struct ctl *ctl, char **argv)
 {
 	static char part[64 * 1024];
 	char root[PATH_MAX];
@@ -163,7 +163,7 @@ run_export(const struct ctl *ctl, int argc, char **argv)
 	int error = x.to == NULL ? errno : -mountinfo_canonical(argv[0], root), rc;
 	size_t n;
 
-	(void)ctl, (void)argc;
+	(void)ctl;
 	for (int tries = 0; error == 0 || error == EAGAIN; tries++) {
 		error = tries < TRIES ? read_all(&x) : ETIMEDOUT;
 		if (error == 0)
@@ -341,7 +341,7 @@ commit_all(struct import *i, const char *mountpoint)
 }
 
 static int
-run_import(const struct ctl *ctl, int argc, char **argv)
+run_import(const struct ctl *ctl, char **argv)
 {
 	char root[PATH_MAX], inside[2 * PATH_MAX];
 	struct mountinfo mount;
@@ -349,7 +349,6 @@ run_import(const struct ctl *ctl, int argc, char **argv)
 	const int error = -mountinfo_canonical(argv[0], root);
 	int rc = CTL_FAILED;
 
-	(void)argc;
 	if (error != 0) {
 		log_error("%s: %s", argv[0], strerror(error));
 		return CTL_FAILED;

@@ -271,12 +271,11 @@ print_result(const struct backup *b)
 }
 
 static int
-run(const struct ctl *ctl, int argc, char **argv)
+run(const struct ctl *ctl, char **argv)
 {
 	const struct msg_operate made = {.what = OPERATION_BACKED_UP};
 	static struct backup b;
 
-	(void)argc;
 	if (argv[0][0] == '\0')
 		return ctl_usage("FILE", "needed");
 	b.ctl = ctl;
@@ -399,14 +398,13 @@ make_place(const char *file, char work[PATH_MAX])
 
 /* Signals are blocked, so that the copy is removed in every case. */
 static int
-run_show(const struct ctl *ctl, int argc, char **argv)
+run_show(const struct ctl *ctl, char **argv)
 {
 	const char *file = argv[0];
 	char work[PATH_MAX];
 	sigset_t all, before;
 	int code = CTL_FAILED, rc;
 
-	(void)argc;
 	sigfillset(&all);
 	sigprocmask(SIG_BLOCK, &all, &before);
 	if (make_place(file, work)) {

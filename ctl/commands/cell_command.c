@@ -101,12 +101,11 @@ print_settings(json_t *settings)
 }
 
 static int
-run_set(const struct ctl *ctl, int argc, char **argv)
+run_set(const struct ctl *ctl, char **argv)
 {
 	struct settings settings = {0};
 	int rc = CTL_OK;
 
-	(void)argc;
 	if (!assign(&settings, argv[0]))
 		return CTL_USAGE;
 	for (uint8_t code = 1; code < SETTING_CODES; code++) {
@@ -212,13 +211,12 @@ show_text(const char *path, const struct cell_file *cell_file)
 }
 
 static int
-run_show(const struct ctl *ctl, int argc, char **argv)
+run_show(const struct ctl *ctl, char **argv)
 {
 	static struct cell_file cell_file;
 	char path[PATH_MAX];
 	json_t *settings;
 
-	(void)argc;
 	(void)argv;
 	if (!cell_find(ctl, path, &cell_file))
 		return CTL_FAILED;
@@ -242,12 +240,11 @@ static struct settings settings;
 static bool is_private;
 
 static int
-run_create(const struct ctl *ctl, int argc, char **argv)
+run_create(const struct ctl *ctl, char **argv)
 {
 	static struct cell_file cell_file;
 	char path[PATH_MAX], why[LIMIT_WHY];
 
-	(void)argc;
 	if (!cell_file_cell_name_valid(argv[0]))
 		return ctl_usage(argv[0], "not a cell's name");
 	if (settings_wrong(&settings, why, sizeof why))
@@ -378,26 +375,25 @@ bring_up_to_date(const struct ctl *ctl, struct cell_admin *o)
 }
 
 static int
-run_refresh(const struct ctl *ctl, int argc, char **argv)
+run_refresh(const struct ctl *ctl, char **argv)
 {
 	struct cell_admin o;
 	const bool ok = find_list(ctl, &o) && bring_up_to_date(ctl, &o);
 
-	(void)argc;
 	(void)argv;
 	cell_admin_end(&o);
 	return ok ? CTL_OK : CTL_FAILED;
 }
 
 static int
-run_rotate(const struct ctl *ctl, int argc, char **argv)
+run_rotate(const struct ctl *ctl, char **argv)
 {
 	const struct msg_operate what = {.what = OPERATION_ROTATE_KEY};
 	int code = cell_admin_run(ctl, &what);
 
 	if (code != CTL_OK)
 		return code;
-	code = run_refresh(ctl, argc, argv);
+	code = run_refresh(ctl, argv);
 	if (code != CTL_OK)
 		log_error("the cell has a new signing key all the same: bring its file up to date "
 		          "(lsctl cell refresh)");

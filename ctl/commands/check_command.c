@@ -102,7 +102,7 @@ choose(struct ctl *ctl, const char *sequencer, const char *cell)
 
 /* The cell's name stands in "/ls/CELL/PATH:...". */
 static int
-run(const struct ctl *ctl, int argc, char **argv)
+run(const struct ctl *ctl, char **argv)
 {
 	static struct run_record mount;
 	char cell[LIMIT_CELL_NAME + 1];
@@ -111,7 +111,6 @@ run(const struct ctl *ctl, int argc, char **argv)
 	struct sequencer s;
 	int code;
 
-	(void)argc;
 	if (!parse(argv[0], &s))
 		return CTL_FAILED;
 	snprintf(cell, sizeof cell, "%.*s", (int)strcspn(name, "/"), name);
@@ -122,13 +121,12 @@ run(const struct ctl *ctl, int argc, char **argv)
 }
 
 static int
-run_verify(const struct ctl *ctl, int argc, char **argv)
+run_verify(const struct ctl *ctl, char **argv)
 {
 	char path[PATH_MAX];
 	struct sequencer s;
 	struct cell_file cell_file;
 
-	(void)argc;
 	if (!ctl->cell)
 		return ctl_usage("--cell", "needed");
 	if (sodium_init() < 0) {

@@ -179,10 +179,10 @@ static const char *given_directory;
 /* A directory that does not exist holds no running cell, so that is a success. By its name a cell
  * may have mounts that were made in another way, for example by /etc/fstab. */
 static int
-run(const struct ctl *ctl, int argc, char **argv)
+run(const struct ctl *ctl, char **argv)
 {
 	static struct cell_file cell_file;
-	const char *name = argc > 0 ? argv[0] : "local";
+	const char *name = argv[0] != NULL ? argv[0] : "local";
 	const bool by_name = !given_directory;
 	char canonical[PATH_MAX];
 	struct place place;

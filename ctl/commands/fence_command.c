@@ -120,12 +120,11 @@ resolve(const char *name, char state[PATH_MAX])
 }
 
 static int
-run(const struct ctl *ctl, int argc, char **argv)
+run(const struct ctl *ctl, char **argv)
 {
 	struct fence f = {.mode = 0644};
 	int rc;
 
-	(void)argc;
 	if (!token_parse(argv[1], &f.token))
 		return ctl_usage(argv[1], "not a fencing token");
 	if (!resolve(argv[0], f.state)) {

@@ -58,9 +58,8 @@ static const struct ctl_option options[] = {
 };
 
 static int
-run(const struct ctl *ctl, int argc, char **argv)
+run(const struct ctl *ctl, char **argv)
 {
-	(void)argc;
 	if (check_every_s < 0.1)
 		return ctl_usage("--check-every", "a tenth of a second at least");
 	given.path = argv[0];
@@ -152,15 +151,15 @@ static const struct ctl_option elect_options[] = {
 };
 
 static int
-run_elect(const struct ctl *ctl, int argc, char **argv)
+run_elect(const struct ctl *ctl, char **argv)
 {
 	if (shows)
-		return ctl->command[0] != NULL || argc > 1
+		return ctl->command[0] != NULL || argv[1] != NULL
 		           ? ctl_usage("--show", "PATH alone is needed")
 		           : run_show(argv[0]);
 	given.elects = true;
 	given.value = argv[1];
-	return run(ctl, argc, argv);
+	return run(ctl, argv);
 }
 
 /* ---- once ---- */
@@ -168,12 +167,12 @@ run_elect(const struct ctl *ctl, int argc, char **argv)
 static double every_s;
 
 static int
-run_once(const struct ctl *ctl, int argc, char **argv)
+run_once(const struct ctl *ctl, char **argv)
 {
 	if (every_s < 1)
 		return ctl_usage("--every", "a second at least");
 	given.every_s = (int64_t)every_s;
-	return run(ctl, argc, argv);
+	return run(ctl, argv);
 }
 
 static const struct ctl_option once_options[] = {

@@ -402,7 +402,7 @@ run_elected(const char *from, const char *to)
 }
 
 static int
-run(const struct ctl *ctl, int argc, char **argv)
+run(const struct ctl *ctl, char **argv)
 {
 	static char from[PATH_MAX], to[PATH_MAX];
 	struct mirror *m = &mirror;
@@ -410,7 +410,6 @@ run(const struct ctl *ctl, int argc, char **argv)
 	bool ok;
 
 	(void)ctl;
-	(void)argc;
 	m->from = (struct side){.path = argv[0], .fd = -1};
 	m->to = (struct side){.path = argv[1], .fd = -1};
 	m->events = -1;

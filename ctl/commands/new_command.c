@@ -44,11 +44,10 @@ make(char path[PATH_MAX], const char *prefix)
 }
 
 static int
-run(const struct ctl *ctl, int argc, char **argv)
+run(const struct ctl *ctl, char **argv)
 {
 	char path[PATH_MAX];
 
-	(void)argc;
 	if (ephemeral != (ctl->command[0] != NULL))
 		return ephemeral ? ctl_usage("COMMAND", "needed")
 		                 : ctl_usage("COMMAND", "only with --ephemeral");

@@ -47,7 +47,7 @@ on_principals(void *user, const struct message *m)
 }
 
 static int
-run_list(const struct ctl *ctl, int argc, char **argv)
+run_list(const struct ctl *ctl, char **argv)
 {
 	static const struct column columns[] = {{NULL, 0, "name", NULL},
 	                                        {NULL, 0, "public_key", NULL},
@@ -56,7 +56,6 @@ run_list(const struct ctl *ctl, int argc, char **argv)
 	struct cell_admin o;
 	bool ok = cell_admin_begin(ctl, &o);
 
-	(void)argc;
 	(void)argv;
 	while (ok && l.more) {
 		const struct message question = {
@@ -96,7 +95,7 @@ static bool purge;
 
 /* With a data directory the command is an operator's on the host of a replica. */
 static int
-operate(const struct ctl *ctl, enum operation operation, int argc, char **argv)
+operate(const struct ctl *ctl, enum operation operation, char **argv)
 {
 	uint8_t key[NOISE_KEY];
 	struct msg_operate what = {.what = (uint8_t)operation, .purge = purge};
@@ -106,9 +105,9 @@ operate(const struct ctl *ctl, enum operation operation, int argc, char **argv)
 	if (!key_principal_valid(argv[0]))
 		return ctl_usage(argv[0], "not a principal's name");
 	what.name = bytes_of(argv[0]);
-	if (argc > 1 && !key_from_text(argv[1], key, sizeof key))
+	if (argv[1] != NULL && !key_from_text(argv[1], key, sizeof key))
 		return ctl_usage(argv[1], "not a public key (see lsctl key show)");
-	if (argc > 1)
+	if (argv[1] != NULL)
 		what.key = (struct bytes){key, sizeof key};
 	ok =
 	    directory != NULL ? cell_admin_begin_on_host(directory, &o) : cell_admin_begin(ctl, &o);
@@ -118,21 +117,21 @@ operate(const struct ctl *ctl, enum operation operation, int argc, char **argv)
 }
 
 static int
-run_add(const struct ctl *ctl, int argc, char **argv)
+run_add(const struct ctl *ctl, char **argv)
 {
-	return operate(ctl, OPERATION_ADD_PRINCIPAL, argc, argv);
+	return operate(ctl, OPERATION_ADD_PRINCIPAL, argv);
 }
 
 static int
-run_remove(const struct ctl *ctl, int argc, char **argv)
+run_remove(const struct ctl *ctl, char **argv)
 {
-	return operate(ctl, OPERATION_REMOVE_PRINCIPAL, argc, argv);
+	return operate(ctl, OPERATION_REMOVE_PRINCIPAL, argv);
 }
 
 static int
-run_recover(const struct ctl *ctl, int argc, char **argv)
+run_recover(const struct ctl *ctl, char **argv)
 {
-	return operate(ctl, OPERATION_RECOVER_PRINCIPAL, argc, argv);
+	return operate(ctl, OPERATION_RECOVER_PRINCIPAL, argv);
 }
 
 static const struct ctl_option options[] = {
@@ -182,12 +181,11 @@ print_key(const struct ctl *ctl, const struct key_public *key)
 }
 
 static int
-run_show(const struct ctl *ctl, int argc, char **argv)
+run_show(const struct ctl *ctl, char **argv)
 {
 	struct key_public key;
 	char why[512];
 
-	(void)argc;
 	if (key_file_read_public(argv[0], &key, why, sizeof why))
 		return print_key(ctl, &key);
 	log_error("%s", why);
@@ -195,10 +193,10 @@ run_show(const struct ctl *ctl, int argc, char **argv)
 }
 
 static int
-run_generate(const struct ctl *ctl, int argc, char **argv)
+run_generate(const struct ctl *ctl, char **argv)
 {
-	const struct passwd *user = argc > 1 ? NULL : getpwuid(geteuid());
-	const char *name = argc > 1 ? argv[1] : user ? user->pw_name : "";
+	const struct passwd *user = argv[1] != NULL ? NULL : getpwuid(geteuid());
+	const char *name = argv[1] != NULL ? argv[1] : user ? user->pw_name : "";
 	struct key_public key = {.kind = KEY_PRINCIPAL};
 	struct noise_pair pair;
 	int rc;

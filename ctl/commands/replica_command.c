@@ -25,14 +25,13 @@ enum { PATIENCE_S = 10, ASK_EVERY_MS = 50 };
 /* ---- list ---- */
 
 static int
-run_list(const struct ctl *ctl, int argc, char **argv)
+run_list(const struct ctl *ctl, char **argv)
 {
 	struct answer answers[LIMIT_REPLICAS];
 	struct cell_admin o;
 	const bool asked = cell_admin_begin(ctl, &o) && ask_replicas(&o.cell_file, &o.key, answers);
 	json_t *health;
 
-	(void)argc;
 	(void)argv;
 	cell_admin_end(&o);
 	if (!asked)
@@ -220,14 +219,13 @@ add(struct adding *a)
 static const char *given_directory;
 
 static int
-run_add(const struct ctl *ctl, int argc, char **argv)
+run_add(const struct ctl *ctl, char **argv)
 {
 	const char *directory = given_directory;
 	struct cell_admin o;
 	struct adding a = {.ctl = ctl, .o = &o, .address = argv[0], .directory = directory};
 	int code = CTL_FAILED;
 
-	(void)argc;
 	if (!cell_file_address_valid(argv[0]))
 		return ctl_usage(argv[0], "not HOST:PORT");
 	if (snprintf(a.key_file, PATH_MAX, "%s/replica.key" FILE_UNFINISHED, directory) >=
@@ -256,13 +254,12 @@ id_of(const char *text)
 }
 
 static int
-run_remove(const struct ctl *ctl, int argc, char **argv)
+run_remove(const struct ctl *ctl, char **argv)
 {
 	const struct msg_operate what = {.what = OPERATION_REMOVE_REPLICA, .id = id_of(argv[0])};
 	struct cell_admin o;
 	bool done;
 
-	(void)argc;
 	if (what.id == 0)
 		return ctl_usage(argv[0], "not a replica's id");
 	done = cell_admin_begin(ctl, &o) && cell_admin_send(&o, &what, NULL) == CELL_ADMIN_DONE;
@@ -353,13 +350,13 @@ transfer(const struct ctl *ctl, const struct cell_admin *o, uint8_t id)
 }
 
 static int
-run_transfer(const struct ctl *ctl, int argc, char **argv)
+run_transfer(const struct ctl *ctl, char **argv)
 {
-	const uint8_t id = argc > 0 ? id_of(argv[0]) : 0;
+	const uint8_t id = argv[0] != NULL ? id_of(argv[0]) : 0;
 	struct cell_admin o;
 	int rc;
 
-	if (argc > 0 && id == 0)
+	if (argv[0] != NULL && id == 0)
 		return ctl_usage(argv[0], "not a replica's id");
 	rc = cell_admin_begin(ctl, &o) ? transfer(ctl, &o, id) : CTL_FAILED;
 	cell_admin_end(&o);

@@ -177,11 +177,10 @@ print_json(const struct restoring *r)
 static struct restoring restoring;
 
 static int
-run(const struct ctl *ctl, int argc, char **argv)
+run(const struct ctl *ctl, char **argv)
 {
 	struct restoring *r = &restoring;
 
-	(void)argc;
 	r->source = argv[0];
 	if (!restore(r))
 		return CTL_FAILED;

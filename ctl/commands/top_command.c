@@ -71,11 +71,10 @@ static double pause_s = 1;
 static uint64_t count; /* 0: without an end */
 
 static int
-run(const struct ctl *ctl, int argc, char **argv)
+run(const struct ctl *ctl, char **argv)
 {
 	bool good = show(ctl, argv[0]);
 
-	(void)argc;
 	for (uint64_t n = 1; n != count && !ferror(stdout); n++) {
 		struct timespec left = {.tv_sec = (time_t)pause_s};
 

@@ -96,12 +96,12 @@ find_mount(const struct ctl *ctl, struct run_record *mount)
 }
 
 static int
-run(const struct ctl *ctl, int argc, char **argv)
+run(const struct ctl *ctl, char **argv)
 {
 	static struct run_record mount;
 	static char part[64 * 1024];
 	struct buffer given = BUFFER(TEXT), text = BUFFER(TEXT);
-	FILE *from = argc > 0 ? fopen(argv[0], "re") : stdin;
+	FILE *from = argv[0] != NULL ? fopen(argv[0], "re") : stdin;
 	char *answer;
 	int rc = CTL_FAILED;
 	size_t n;
@@ -109,7 +109,7 @@ run(const struct ctl *ctl, int argc, char **argv)
 	while (from != NULL && (n = fread(part, 1, sizeof part, from)) > 0 && !given.failed)
 		buffer_put(&given, part, n);
 	if (from == NULL || ferror(from))
-		log_error("%s: %s", argc > 0 ? argv[0] : "standard input", strerror(errno));
+		log_error("%s: %s", argv[0] != NULL ? argv[0] : "standard input", strerror(errno));
 	else if (!find_mount(ctl, &mount))
 		log_error("%s: name one cell that is mounted here, by --cell",
 		          ctl->cell != NULL ? ctl->cell : "txn");

@@ -334,12 +334,11 @@ take_replicas(void *to, const char *text)
 }
 
 static int
-run(const struct ctl *ctl, int argc, char **argv)
+run(const struct ctl *ctl, char **argv)
 {
 	struct up *u = &given;
 	bool exists;
 
-	(void)argc;
 	u->ctl = ctl;
 	u->named = argv[0];
 	u->cell = u->named ? u->named : "local";

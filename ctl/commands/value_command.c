@@ -112,14 +112,13 @@ print_version(int fd, const char *path, struct bytes contents, const char *gener
 }
 
 static int
-run_get(const struct ctl *ctl, int argc, char **argv)
+run_get(const struct ctl *ctl, char **argv)
 {
 	struct buffer contents = BUFFER(LIMIT_CONTENTS);
 	const int fd = open(argv[0], O_RDONLY | O_CLOEXEC);
 	char generation[NUMBER];
 	int error = fd < 0 ? errno : EAGAIN, rc = CTL_OK;
 
-	(void)argc;
 	for (int tries = 0; error == EAGAIN && tries < TRIES; tries++) {
 		buffer_reset(&contents);
 		error = read_version(fd, &contents, generation);
@@ -226,7 +225,7 @@ create(const char *path, struct bytes contents)
 }
 
 static int
-run_put(const struct ctl *ctl, int argc, char **argv)
+run_put(const struct ctl *ctl, char **argv)
 {
 	struct buffer contents = BUFFER(LIMIT_CONTENTS);
 	const char *path = argv[0];
@@ -234,7 +233,7 @@ run_put(const struct ctl *ctl, int argc, char **argv)
 	int error;
 	size_t n;
 
-	(void)ctl, (void)argc;
+	(void)ctl;
 	if (expected.absent && expected.generation != 0)
 		return ctl_usage("--if-generation and --if-absent", "one of them");
 	copy = strdup(path);

@@ -78,7 +78,7 @@ await_event(int events, mono_t end)
 /* ---- the command ---- */
 
 static int
-run(const struct ctl *ctl, int argc, char **argv)
+run(const struct ctl *ctl, char **argv)
 {
 	const span_t most = {(int64_t)(wanted.seconds * 1e9)};
 	const mono_t end = wanted.seconds >= 0 ? mono_add(clock_now(), most) : MONO_NEVER;
@@ -87,7 +87,6 @@ run(const struct ctl *ctl, int argc, char **argv)
 	int events = -1, mount = -1, rc = -1;
 
 	(void)ctl;
-	(void)argc;
 	if ((wanted.contents != NULL) + wanted.absent + wanted.free > 1)
 		return ctl_usage("--contents, --absent and --free", "one of them");
 	while (rc < 0) {

@@ -492,10 +492,11 @@ take_signal(void *to, const char *text)
 }
 
 static int
-run(const struct ctl *ctl, int argc, char **argv)
+run(const struct ctl *ctl, char **argv)
 {
 	struct watch *w = &watched;
 	int rc = CTL_FAILED, error = 0;
+	size_t n = 0;
 
 	(void)ctl;
 	if (reaction.command != NULL && reaction.signal != 0)
@@ -508,8 +509,10 @@ run(const struct ctl *ctl, int argc, char **argv)
 	if (w->since != NOT_SINCE && reacts())
 		return ctl_usage("--since", "only for printing");
 	reaction.due = reacts() ? clock_now() : MONO_NEVER;
-	w->targets = memory_zero((size_t)argc, sizeof *w->targets);
-	while (error == 0 && w->targets_n < (size_t)argc) {
+	while (argv[n] != NULL)
+		n++;
+	w->targets = memory_zero(n, sizeof *w->targets);
+	while (error == 0 && w->targets_n < n) {
 		w->targets[w->targets_n] = (struct target){.path = argv[w->targets_n], .fd = -1};
 		error = target_open(w, &w->targets[w->targets_n++]);
 	}
