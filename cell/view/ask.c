@@ -1,20 +1,293 @@
 #include "cell/view/ask.h"
 
+#include <signal.h>
+#include <sodium.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 #include "cell/base/must.h"
 #include "cell/config/member_addresses.h"
 #include "cell/net/srv_lookup.h"
+#include "cell/net/transport.h"
 #include "cell/sys/clock.h"
 #include "cell/sys/log.h"
-#include "cell/view/asking.h"
+#include "cell/wire/codec.h"
 
 enum {
 	MASTER_PATIENCE_MS = 10000, /* the answer may have to wait for a commit */
 	AGAIN_MS = 100,
-	SILENCE_S = 5, /* without an answer of any replica: ask_master gives up */
+	SILENCE_S = 5,             /* without an answer of any replica: ask_master gives up */
+	LINGER_MS = 200,           /* wait for further answers, when one suffices */
+	DATAGRAMS = 2,             /* one may be lost */
+	DATAGRAM_LINGER_MS = 1000, /* a busy machine is no firewall */
 };
+
+/* One question to several replicas at once, and their answers. */
+struct asking {
+	const struct cell_file *cell_file;
+	const struct message *question;
+	enum message_code code; /* of the answer */
+	int patience_ms;
+	bool one_suffices; /* after a first answer the other replicas have a moment */
+	bool on_host;      /* the key is that of a replica on this machine */
+	bool datagrams; /* after its answer a replica is sent datagrams, one of which it answers */
+	/* Called with the answer of replicas[i]; true: no further answer is needed. */
+	bool (*take)(struct asking *a, int i, const struct message *m);
+	void *user;
+
+	char why[LIMIT_REPLICAS][160]; /* the reason for no answer; empty: the replica answered */
+	struct transport *transport;
+	uv_loop_t loop;
+	uv_timer_t timer;
+	uint64_t conns[LIMIT_REPLICAS];
+	int open;     /* questions without an answer */
+	bool heard;   /* a replica has answered */
+	bool refused; /* a replica refused us for a reason that a repetition would not change: */
+	int refuser;  /* its index */
+};
+
+/* ---- the end of asking ---- */
+
+static void on_timer(uv_timer_t *timer);
+
+/* Once all have answered over TCP, the datagrams have DATAGRAM_LINGER_MS. */
+static void
+wait_for_datagrams(struct asking *a)
+{
+	const struct answer *answers = a->user;
+
+	for (int i = 0; i < a->cell_file->replicas_n; i++)
+		if (a->conns[i] != 0 && !answers[i].heard)
+			return;
+	must(uv_timer_start(&a->timer, on_timer, DATAGRAM_LINGER_MS, 0) == 0);
+}
+
+static void
+settled(struct asking *a, int i)
+{
+	a->conns[i] = 0;
+	if (--a->open > 0) {
+		if (a->datagrams)
+			wait_for_datagrams(a);
+		return;
+	}
+	uv_close((uv_handle_t *)&a->timer, NULL);
+	transport_stop(a->transport, NULL, NULL);
+}
+
+static void
+give_up(struct asking *a, int i, const char *why)
+{
+	snprintf(a->why[i], sizeof a->why[i], "%s", why);
+	settled(a, i);
+}
+
+static void
+on_timer(uv_timer_t *timer)
+{
+	struct asking *a = timer->data;
+
+	for (int i = 0; i < a->cell_file->replicas_n; i++) {
+		if (a->conns[i] == 0)
+			continue;
+		transport_close(a->transport, a->conns[i]);
+		give_up(a, i, "no answer in time");
+	}
+}
+
+/* ---- connections ---- */
+
+/* The index of the connection's replica; negative: its question is answered or given up already. */
+static int
+replica_at(const struct asking *a, uint64_t conn)
+{
+	for (int i = 0; i < a->cell_file->replicas_n; i++)
+		if (a->conns[i] == conn)
+			return i;
+	return -1;
+}
+
+static bool
+on_opened(void *user, uint64_t conn, enum channel_role role, const uint8_t key[NOISE_KEY])
+{
+	struct asking *a = user;
+	struct buffer frame = BUFFER(LIMIT_FRAME);
+
+	(void)role;
+	(void)key; /* the channel has checked that it is the replica's */
+	wire_put_frame(&frame, a->question);
+	must(!frame.failed);
+	transport_send(a->transport, conn, buffer_view(&frame));
+	buffer_free(&frame);
+	return true;
+}
+
+/* Every replica names the master to each new connection. Only a message that names another replica
+ * is an answer: the asked one is not the master. */
+static bool
+is_elsewhere(const struct asking *a, int i, const struct message *m)
+{
+	return m->code == MSG_redirect && a->code != MSG_status_reply && a->code != MSG_members &&
+	       a->code != MSG_settings && m->redirect.master != a->cell_file->replicas[i].id;
+}
+
+static void
+on_answer(struct asking *a, int i, const struct message *m)
+{
+	const bool enough = a->take(a, i, m);
+
+	if (a->one_suffices && !a->heard)
+		must(uv_timer_start(&a->timer, on_timer, LINGER_MS, 0) == 0);
+	a->heard = true;
+	settled(a, i);
+	if (enough && a->open > 0)
+		on_timer(&a->timer);
+}
+
+static void
+send_datagrams(const struct asking *a, uint64_t conn)
+{
+	const struct message probe = {.code = MSG_keepalive};
+	struct buffer frame = BUFFER(LIMIT_FRAME);
+
+	wire_put_frame(&frame, &probe);
+	for (int i = 0; i < DATAGRAMS; i++)
+		transport_send_datagram(a->transport, conn, buffer_view(&frame));
+	buffer_free(&frame);
+}
+
+static void
+on_datagram(void *user, uint64_t conn, struct bytes frame)
+{
+	struct asking *a = user;
+	const int i = replica_at(a, conn);
+
+	(void)frame;
+	if (i < 0)
+		return;
+	transport_close(a->transport, conn);
+	((struct answer *)a->user)[i].datagrams = true;
+	settled(a, i);
+}
+
+static void
+on_frame(void *user, uint64_t conn, struct bytes frame)
+{
+	struct asking *a = user;
+	struct message message;
+	bool good = wire_get_frame(frame, &message) == RC_OK;
+	int i = replica_at(a, conn);
+
+	if (i < 0)
+		return;
+	if (good && message.code != a->code && !is_elsewhere(a, i, &message))
+		return; /* a replica may announce other things before its answer */
+	if (good && a->datagrams && message.code == a->code) {
+		a->take(a, i, &message);
+		send_datagrams(a, conn);
+		wait_for_datagrams(a);
+		return;
+	}
+	transport_close(a->transport, conn);
+	if (!good)
+		give_up(a, i, "it speaks another version of the protocol");
+	else if (message.code != a->code)
+		give_up(a, i, "it is no longer the master");
+	else
+		on_answer(a, i, &message);
+}
+
+static void
+on_closed(void *user, uint64_t conn, const char *why)
+{
+	struct asking *a = user;
+	int i = replica_at(a, conn);
+
+	if (i < 0)
+		return;
+	if (why == transport_unknown_key || why == transport_other_cell) {
+		a->refused = true;
+		a->refuser = i;
+	}
+	give_up(a, i, why ? why : "it closed the connection");
+}
+
+/* Says in `why` that replicas[i] did not answer, and for what reason. */
+static void
+asking_failure(const struct asking *a, int i, char why[256])
+{
+	const struct cell_file_replica *r = &a->cell_file->replicas[i];
+
+	snprintf(why, 256, "replica %d at %.64s: %s", r->id, r->address, a->why[i]);
+}
+
+/* ---- asking ---- */
+
+static struct asking
+asking_of(const struct cell_file *cell_file, const struct message *question, enum message_code code,
+          bool (*take)(struct asking *a, int i, const struct message *m), void *user)
+{
+	return (struct asking){.cell_file = cell_file,
+	                       .question = question,
+	                       .code = code,
+	                       .patience_ms = ASK_PATIENCE_MS,
+	                       .take = take,
+	                       .user = user};
+}
+
+static int
+start(struct asking *a, const struct noise_pair *key)
+{
+	struct transport_config config = {
+	    .own = key,
+	    .patience = span_ms(ASK_PATIENCE_MS),
+	    .callbacks = {.opened = on_opened, .frame = on_frame, .closed = on_closed, .user = a},
+	};
+	int rc = uv_loop_init(&a->loop);
+
+	if (rc < 0)
+		return rc;
+	if (a->datagrams)
+		config.callbacks.datagram = on_datagram;
+	memcpy(config.cell_id, a->cell_file->id, sizeof config.cell_id);
+	rc = transport_new(&a->transport, &a->loop, &config);
+	if (rc < 0) {
+		must(uv_loop_close(&a->loop) == 0);
+		return rc;
+	}
+	must(uv_timer_init(&a->loop, &a->timer) == 0);
+	a->timer.data = a;
+	must(uv_timer_start(&a->timer, on_timer, (uint64_t)a->patience_ms, 0) == 0);
+	return 0;
+}
+
+/* Asks replicas[only] or, when that is negative, all replicas, and returns when all have answered,
+ * or the time has passed. False after an error message. */
+static bool
+asking_run(struct asking *a, const struct noise_pair *key, int only)
+{
+	const struct cell_file_replica *r;
+	int rc;
+
+	signal(SIGPIPE, SIG_IGN);
+	rc = sodium_init() < 0 ? UV_EIO : start(a, key);
+	if (rc < 0) {
+		log_error("cannot ask the replicas: %s", uv_strerror(rc));
+		return false;
+	}
+	for (int i = 0; i < a->cell_file->replicas_n; i++) {
+		if (only >= 0 && only != i)
+			continue;
+		r = &a->cell_file->replicas[i];
+		a->conns[i] =
+		    transport_connect(a->transport, r->address,
+		                      a->on_host ? CHANNEL_HOST : CHANNEL_CLIENT, r->public_key);
+		a->open++;
+	}
+	uv_run(&a->loop, UV_RUN_DEFAULT);
+	must(uv_loop_close(&a->loop) == 0);
+	return true;
+}
 
 /* ---- the status of replicas ---- */
 
@@ -31,17 +304,11 @@ static bool
 ask_status(const struct cell_file *cell_file, const struct noise_pair *key, bool on_host,
            struct answer answers[LIMIT_REPLICAS])
 {
-	struct asking a = {
-	    .on_host = on_host,
-	    .cell_file = cell_file,
-	    .question = &status_request,
-	    .code = MSG_status_reply,
-	    .patience_ms = ASK_PATIENCE_MS,
-	    .take = take_status,
-	    .datagrams = true,
-	    .user = answers,
-	};
+	struct asking a =
+	    asking_of(cell_file, &status_request, MSG_status_reply, take_status, answers);
 
+	a.on_host = on_host;
+	a.datagrams = true;
 	memset(answers, 0, sizeof *answers * LIMIT_REPLICAS);
 	if (!asking_run(&a, key, -1))
 		return false;
@@ -105,31 +372,10 @@ at_addresses(const struct cell_file *cell_file, const struct srv_addresses *srv,
 	return at;
 }
 
-static bool
-ask_members_of(const struct cell_file *cell_file, const struct noise_pair *key,
-               struct found_members *found)
-{
-	static const struct message request = {.code = MSG_members_request};
-	struct asking a = {
-	    .cell_file = cell_file,
-	    .question = &request,
-	    .code = MSG_members,
-	    .patience_ms = ASK_PATIENCE_MS,
-	    .one_suffices = true,
-	    .take = take_members,
-	    .user = found,
-	};
-
-	if (!asking_run(&a, key, -1))
-		return false;
-	if (a.refused)
-		asking_failure(&a, a.refuser, found->why);
-	return true;
-}
-
 bool
 ask_members(struct cell_file *cell_file, const struct noise_pair *key)
 {
+	static const struct message request = {.code = MSG_members_request};
 	struct srv_addresses srv = {.n = 0};
 	struct found_members found = {0};
 	char why[LIMIT_WHY];
@@ -141,9 +387,13 @@ ask_members(struct cell_file *cell_file, const struct noise_pair *key)
 	}
 	do {
 		const struct cell_file at = at_addresses(cell_file, &srv, (unsigned)time);
+		struct asking a = asking_of(&at, &request, MSG_members, take_members, &found);
 
-		if (!ask_members_of(&at, key, &found))
+		a.one_suffices = true;
+		if (!asking_run(&a, key, -1))
 			return false;
+		if (a.refused)
+			asking_failure(&a, a.refuser, found.why);
 	} while (found.n == 0 && ++time < srv.n);
 	if (found.n == 0 && found.why[0] != '\0')
 		log_error("the cell does not answer: %s", found.why);
@@ -184,16 +434,9 @@ ask_settings(const struct cell_file *cell_file, const struct noise_pair *key,
 {
 	static const struct message request = {.code = MSG_settings_request};
 	struct settings_question q = {.take = take, .user = user};
-	struct asking a = {
-	    .cell_file = cell_file,
-	    .question = &request,
-	    .code = MSG_settings,
-	    .patience_ms = ASK_PATIENCE_MS,
-	    .one_suffices = true,
-	    .take = take_settings,
-	    .user = &q,
-	};
+	struct asking a = asking_of(cell_file, &request, MSG_settings, take_settings, &q);
 
+	a.one_suffices = true;
 	return asking_run(&a, key, -1) && a.heard;
 }
 
@@ -244,16 +487,9 @@ take_master(struct asking *a, int i, const struct message *m)
 static bool
 find_master(struct search *s, const struct cell_file *cell_file, const struct noise_pair *key)
 {
-	struct asking a = {
-	    .cell_file = cell_file,
-	    .question = &status_request,
-	    .code = MSG_status_reply,
-	    .patience_ms = ASK_PATIENCE_MS,
-	    .on_host = s->on_host,
-	    .take = take_master,
-	    .user = s,
-	};
+	struct asking a = asking_of(cell_file, &status_request, MSG_status_reply, take_master, s);
 
+	a.on_host = s->on_host;
 	s->master = -1;
 	if (!asking_run(&a, key, -1))
 		return false;
@@ -287,16 +523,10 @@ find_and_ask(const struct cell_file *cell_file, const struct noise_pair *key,
 	struct message asked = *question;
 
 	do {
-		struct asking a = {
-		    .cell_file = cell_file,
-		    .question = &asked,
-		    .code = code,
-		    .on_host = on_host,
-		    .patience_ms = MASTER_PATIENCE_MS,
-		    .take = take_reply,
-		    .user = &q,
-		};
+		struct asking a = asking_of(cell_file, &asked, code, take_reply, &q);
 
+		a.on_host = on_host;
+		a.patience_ms = MASTER_PATIENCE_MS;
 		if (!find_master(&s, cell_file, key) ||
 		    (s.master >= 0 && !asking_run(&a, key, s.master)))
 			return false;
@@ -334,16 +564,9 @@ ask_given_master(const struct cell_file *cell_file, const struct noise_pair *key
                  void (*take)(void *user, const struct message *reply), void *user)
 {
 	struct master_question q = {.take = take, .user = user};
-	struct asking a = {
-	    .cell_file = cell_file,
-	    .question = question,
-	    .code = code,
-	    .on_host = true,
-	    .patience_ms = ASK_PATIENCE_MS,
-	    .take = take_reply,
-	    .user = &q,
-	};
+	struct asking a = asking_of(cell_file, question, code, take_reply, &q);
 
+	a.on_host = true;
 	must(cell_file->replicas_n == 1);
 	return asking_run(&a, key, 0) && q.answered;
 }
