@@ -17,8 +17,7 @@ cell_read(const char *path, struct cell_file *cell_file)
 
 	if (cell_file_read(path, cell_file, why, sizeof why))
 		return true;
-	log_error("%s", why);
-	return false;
+	return log_error("%s", why);
 }
 
 /* ---- the cell file ---- */
@@ -170,6 +169,5 @@ cell_key(const struct ctl *ctl, const char *file, struct noise_pair *pair)
 		key = path;
 	if (key && key_file_read_principal(key, NULL, pair, why, sizeof why))
 		return true;
-	log_error("%s", key ? why : "no key: give one with --key");
-	return false;
+	return log_error("%s", key ? why : "no key: give one with --key");
 }

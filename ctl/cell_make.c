@@ -33,8 +33,7 @@ record_made(struct making *m, const char *path, int rc)
 		m->made[m->made_n++] = strdup(path);
 		return true;
 	}
-	log_error("%s: %s", path, rc == -EEXIST ? "exists already" : strerror(-rc));
-	return false;
+	return log_error("%s: %s", path, rc == -EEXIST ? "exists already" : strerror(-rc));
 }
 
 static const char *
@@ -73,8 +72,7 @@ is_free(const char *path)
 
 	if (lstat(path, &st) < 0 && errno == ENOENT)
 		return true;
-	log_error("%s: exists already", path);
-	return false;
+	return log_error("%s: exists already", path);
 }
 
 /* Checked before the first file is made, so that a refusal leaves everything as it was. */
@@ -182,10 +180,8 @@ cell_make(const char *directory, struct cell_file *cell_file, const struct cell_
 	sigset_t all, before;
 	bool ok;
 
-	if (strlen(directory) + LIMIT_CELL_NAME + sizeof "/.conf" FILE_UNFINISHED > PATH_MAX) {
-		log_error("%.64s...: %s", directory, strerror(ENAMETOOLONG));
-		return false;
-	}
+	if (strlen(directory) + LIMIT_CELL_NAME + sizeof "/.conf" FILE_UNFINISHED > PATH_MAX)
+		return log_error("%.64s...: %s", directory, strerror(ENAMETOOLONG));
 	/* Signals are blocked meanwhile, so that Ctrl-C leaves all files or none, too. */
 	sigfillset(&all);
 	sigprocmask(SIG_BLOCK, &all, &before);

@@ -66,10 +66,8 @@ add_usage(json_t *to, const char *mountpoint)
 	doctor_be_patient(0);
 	if (error == EINTR)
 		return true;
-	if (error != 0) {
-		log_error("%s: %s", mountpoint, strerror(error));
-		return false;
-	}
+	if (error != 0)
+		return log_error("%s: %s", mountpoint, strerror(error));
 	json_object_set_new(to, "nodes", json_number(v.f_files - v.f_ffree));
 	json_object_set_new(to, "nodes_quota", json_number(v.f_files));
 	json_object_set_new(to, "bytes", json_number((v.f_blocks - v.f_bfree) * v.f_frsize));

@@ -472,10 +472,8 @@ look_at_mounts(json_t *findings, const char *path, json_t *cells)
 	const char *place = path ? canonical : NULL;
 	int n;
 
-	if (rc < 0) {
-		log_error("%s: %s", path, strerror(-rc));
-		return false;
-	}
+	if (rc < 0)
+		return log_error("%s: %s", path, strerror(-rc));
 	n = doctor_mounts(findings, place, NULL, cells);
 	n += doctor_fstab(findings, place, NULL);
 	if (n == 0 && path)

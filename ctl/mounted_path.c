@@ -54,8 +54,7 @@ mounted_path_mount(const char *path, const char *canonical, struct mountinfo *in
 {
 	if (mountinfo_above(canonical, info) && mountinfo_is_cell(info))
 		return true;
-	log_error("%s: not in a mounted cell", path);
-	return false;
+	return log_error("%s: not in a mounted cell", path);
 }
 
 int

@@ -20,8 +20,7 @@ fits(int n)
 {
 	if (n >= 0 && n < PATH_MAX)
 		return true;
-	log_error("the default place: %s", strerror(ENAMETOOLONG));
-	return false;
+	return log_error("the default place: %s", strerror(ENAMETOOLONG));
 }
 
 static bool
@@ -29,10 +28,8 @@ place_for_user(const char *cell, struct place *place)
 {
 	const char *home = getenv("HOME"), *state = getenv("XDG_STATE_HOME");
 
-	if (!home || home[0] != '/') {
-		log_error("HOME: not set; use --dir and --mount");
-		return false;
-	}
+	if (!home || home[0] != '/')
+		return log_error("HOME: not set; use --dir and --mount");
 	if (!fits(snprintf(place->mountpoint, PATH_MAX, "%s/ls/%s", home, cell)))
 		return false;
 	if (state && state[0] == '/')

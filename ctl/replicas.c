@@ -62,34 +62,24 @@ port_given(const struct cell_file *cell_file, const char *address)
 	return false;
 }
 
-static bool
-give_address(struct cell_file *cell_file, struct cell_file_replica *r)
-{
-	char address[32];
-
-	for (int tries = 0; tries < PORT_TRIES; tries++) {
-		int port = PORT_FIRST + (int)randombytes_uniform(PORTS);
-
-		snprintf(address, sizeof address, "127.0.0.1:%d", port);
-		if (port_given(cell_file, address) || !port_free(port))
-			continue;
-		strcpy(r->address, address);
-		return true;
-	}
-	log_error("no free port on the loopback");
-	return false;
-}
-
 bool
 replicas_addresses(struct cell_file *cell_file)
 {
-	if (sodium_init() < 0) {
-		log_error("no source of random numbers");
-		return false;
+	char address[32];
+
+	if (sodium_init() < 0)
+		return log_error("no source of random numbers");
+	for (int i = 0; i < cell_file->replicas_n; i++) {
+		int port, tries = 0;
+
+		do {
+			if (tries++ == PORT_TRIES)
+				return log_error("no free port on the loopback");
+			port = PORT_FIRST + (int)randombytes_uniform(PORTS);
+			snprintf(address, sizeof address, "127.0.0.1:%d", port);
+		} while (port_given(cell_file, address) || !port_free(port));
+		strcpy(cell_file->replicas[i].address, address);
 	}
-	for (int i = 0; i < cell_file->replicas_n; i++)
-		if (!give_address(cell_file, &cell_file->replicas[i]))
-			return false;
 	return true;
 }
 

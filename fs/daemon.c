@@ -60,10 +60,8 @@ daemon_fork(struct daemon *daemon, const char *mountpoint, int *status)
 
 	*status = 1;
 	daemon->ready = -1;
-	if (pipe2(ends, O_CLOEXEC) < 0 || (child = fork()) < 0) {
-		log_error("fork: cannot go into the background: %s", strerror(errno));
-		return false;
-	}
+	if (pipe2(ends, O_CLOEXEC) < 0 || (child = fork()) < 0)
+		return log_error("fork: cannot go into the background: %s", strerror(errno));
 	if (child > 0) {
 		close(ends[1]);
 		*status = parent_wait(ends[0], child, mountpoint);

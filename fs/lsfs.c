@@ -345,10 +345,8 @@ serve_mount(struct lsfs *l, int listening)
 
 	if (rc == 0)
 		rc = local_locks_start(&l->local_locks, &l->loop, &l->device.mounted);
-	if (rc < 0) {
-		log_error("%s: cannot start: %s", l->mountpoint.path, uv_strerror(rc));
-		return false;
-	}
+	if (rc < 0)
+		return log_error("%s: cannot start: %s", l->mountpoint.path, uv_strerror(rc));
 	l->handover.options = l->options;
 	l->handover.source = &l->source;
 	l->handover.mountpoint = &l->mountpoint;

@@ -32,8 +32,7 @@ mountpoint_detach(const char *path)
 		return true;
 	if (errno == EPERM && mountinfo_unmount_by_helper(path, "-uzq"))
 		return true;
-	log_error("%s: cannot unmount: %s", path, strerror(errno));
-	return false;
+	return log_error("%s: cannot unmount: %s", path, strerror(errno));
 }
 
 /* Tests whether the daemon of the mount is dead. We own the run record, so no lsfs in our run
@@ -65,10 +64,8 @@ static bool
 clear_dead_mounts(const char *path)
 {
 	while (has_mount(path)) {
-		if (!is_dead(path)) {
-			log_error("%s: busy: a cell is mounted there", path);
-			return false;
-		}
+		if (!is_dead(path))
+			return log_error("%s: busy: a cell is mounted there", path);
 		log_info("%s: unmounting the dead mount of an earlier lsfs", path);
 		if (!mountpoint_detach(path))
 			return false;
@@ -81,14 +78,10 @@ check_directory(const char *path)
 {
 	struct stat st;
 
-	if (stat(path, &st) < 0) {
-		log_error("%s: %s", path, strerror(errno));
-		return false;
-	}
-	if (!S_ISDIR(st.st_mode)) {
-		log_error("%s: %s", path, strerror(ENOTDIR));
-		return false;
-	}
+	if (stat(path, &st) < 0)
+		return log_error("%s: %s", path, strerror(errno));
+	if (!S_ISDIR(st.st_mode))
+		return log_error("%s: %s", path, strerror(ENOTDIR));
 	return true;
 }
 
@@ -133,10 +126,8 @@ mountpoint_take(struct mountpoint *m, const char *path)
 {
 	int rc = mountinfo_canonical(path, m->path);
 
-	if (rc < 0) {
-		log_error("%s: %s", path, strerror(-rc));
-		return false;
-	}
+	if (rc < 0)
+		return log_error("%s: %s", path, strerror(-rc));
 	if (!take_record(m))
 		return false;
 	if (clear_dead_mounts(m->path) && check_directory(m->path))

@@ -41,10 +41,9 @@ number(const char *name, const char *text, int min, int max, int *to)
 
 	errno = 0;
 	v = strtol(text, &end, 10);
-	if (errno || end == text || *end || v < min || v > max) {
-		log_error("option %s: '%s' is not a number from %d to %d", name, text, min, max);
-		return false;
-	}
+	if (errno || end == text || *end || v < min || v > max)
+		return log_error("option %s: '%s' is not a number from %d to %d", name, text, min,
+		                 max);
 	*to = (int)v;
 	return true;
 }
@@ -68,8 +67,7 @@ umask_option(struct options *o, const char *value)
 	o->umask = (mode_t)v;
 	if (*value >= '0' && *value <= '7' && *end == '\0' && v <= 0777)
 		return true;
-	log_error("option umask: '%s' is not an octal number from 0 to 777", value);
-	return false;
+	return log_error("option umask: '%s' is not an octal number from 0 to 777", value);
 }
 
 static bool
@@ -78,8 +76,7 @@ commit_option(struct options *o, const char *value)
 	o->commit_at_write = !strcmp(value, "write");
 	if (o->commit_at_write || !strcmp(value, "close"))
 		return true;
-	log_error("option commit: '%s' is neither close nor write", value);
-	return false;
+	return log_error("option commit: '%s' is neither close nor write", value);
 }
 
 static bool
@@ -100,8 +97,7 @@ valued_option(struct options *o, const char *name, const char *value)
 		return umask_option(o, value);
 	if (!strcmp(name, "user") || !strcmp(name, "comment")) /* left by mount(8) */
 		return true;
-	log_error("unknown option: %s=%s", name, value);
-	return false;
+	return log_error("unknown option: %s=%s", name, value);
 }
 
 /* mount(8) passes the options of the mount along, which would be refused first. */
@@ -134,10 +130,8 @@ plain_option(struct options *o, const char *word)
 		o->standalone = true;
 	else if (listed(kernel_options, word))
 		add_kernel_option(o, word);
-	else if (!listed(ignored_options, word)) {
-		log_error("unknown option: %s", word);
-		return false;
-	}
+	else if (!listed(ignored_options, word))
+		return log_error("unknown option: %s", word);
 	return true;
 }
 
@@ -173,11 +167,9 @@ mount_options(struct options *o, const char *list)
 static bool
 cell_option(struct options *o, const char *name)
 {
-	if (!cell_file_cell_name_valid(name)) {
-		log_error("--cell: '%s' is not a cell's name: letters, digits, '.', '_', '-'",
-		          name);
-		return false;
-	}
+	if (!cell_file_cell_name_valid(name))
+		return log_error(
+		    "--cell: '%s' is not a cell's name: letters, digits, '.', '_', '-'", name);
 	o->cell = name;
 	return true;
 }
@@ -265,25 +257,6 @@ fit_together(const struct options *o)
 }
 
 static bool
-positional(struct options *o, int n, char **args)
-{
-	const int needed = o->replace ? 1 : 2;
-
-	if (o->help || o->version)
-		return true;
-	if (n != needed) {
-		log_error("%s: %s", n < needed ? "missing argument" : args[needed],
-		          n > needed   ? "unexpected argument (see --help)"
-		          : o->replace ? "MOUNTPOINT is needed (see --help)"
-		                       : "SOURCE and MOUNTPOINT are needed (see --help)");
-		return false;
-	}
-	o->source = args[0];
-	o->mountpoint = args[needed - 1];
-	return true;
-}
-
-static bool
 called_as_helper(const char *argv0)
 {
 	const char *name = strrchr(argv0, '/');
@@ -308,7 +281,7 @@ options_parse(struct options *o, int argc, char **argv)
 	};
 	static char name[] = "lsfs";
 	const char *letters;
-	int letter;
+	int letter, needed;
 
 	*o = (struct options){
 	    .helper = argc > 0 && called_as_helper(argv[0]),
@@ -320,7 +293,21 @@ options_parse(struct options *o, int argc, char **argv)
 	while ((letter = getopt_long(argc, argv, letters, longs, NULL)) != -1)
 		if (!one_option(o, letter))
 			return false;
-	return fit_together(o) && positional(o, argc - optind, argv + optind);
+	if (!fit_together(o))
+		return false;
+	if (o->help || o->version)
+		return true;
+	needed = o->replace ? 1 : 2;
+	argc -= optind;
+	argv += optind;
+	if (argc != needed)
+		return log_error("%s: %s", argc < needed ? "missing argument" : argv[needed],
+		                 argc > needed ? "unexpected argument (see --help)"
+		                 : o->replace  ? "MOUNTPOINT is needed (see --help)"
+		                               : "SOURCE and MOUNTPOINT are needed (see --help)");
+	o->source = argv[0];
+	o->mountpoint = argv[needed - 1];
+	return true;
 }
 
 void

@@ -36,8 +36,7 @@ check_key(const char *path)
 
 	if (path == NULL || key_file_read_public(path, &key, why, sizeof why))
 		return true;
-	log_error("%s", why);
-	return false;
+	return log_error("%s", why);
 }
 
 static bool
@@ -58,52 +57,37 @@ open_standalone(struct source *s, const struct options *o, struct server_process
 
 /* ---- over the network ---- */
 
-/* Finds the key file: the given one, else the machine's, else the user's. */
-static bool
-find_key(const char *given, char path[PATH_MAX])
-{
-	const char *home = getenv("HOME");
-
-	snprintf(path, PATH_MAX, "%s", given ? given : KEY_FILE);
-	if (given || access(path, R_OK) == 0)
-		return true;
-	if (home) {
-		snprintf(path, PATH_MAX, "%s/" OWN_KEY_FILE, home);
-		if (access(path, R_OK) == 0)
-			return true;
-	}
-	log_error("no key: give the option key=FILE, or put one into %s or ~/%s", KEY_FILE,
-	          OWN_KEY_FILE);
-	return false;
-}
-
+/* The key is that of the given file, else the machine's, else the user's. */
 static bool
 open_cell(struct source *s, const struct options *o)
 {
+	const char *home = getenv("HOME");
 	char key[PATH_MAX], name[LIMIT_PRINCIPAL + 1], why[512];
 
-	if (!cell_file_read(s->path, &s->cell_file, why, sizeof why)) {
-		log_error("%s", why);
-		return false;
-	}
-	if (cell_file_is_standalone(&s->cell_file)) {
-		log_error("%s: the cell runs in one process: mount its data directory with "
-		          "--standalone",
-		          s->path);
-		return false;
-	}
+	if (!cell_file_read(s->path, &s->cell_file, why, sizeof why))
+		return log_error("%s", why);
+	if (cell_file_is_standalone(&s->cell_file))
+		return log_error("%s: the cell runs in one process: mount its data directory with "
+		                 "--standalone",
+		                 s->path);
 	cell_file_renew(s->path, &s->cell_file);
-	if (s->cell_file.srv[0] != '\0' &&
-	    !srv_lookup(s->cell_file.srv, &s->srv, why, sizeof why)) {
-		log_error("%s: %s", s->path, why);
-		return false;
+	if (s->cell_file.srv[0] != '\0' && !srv_lookup(s->cell_file.srv, &s->srv, why, sizeof why))
+		return log_error("%s: %s", s->path, why);
+
+	snprintf(key, sizeof key, "%s", o->key != NULL ? o->key : KEY_FILE);
+	if (o->key == NULL && access(key, R_OK) < 0) {
+		if (home != NULL)
+			snprintf(key, sizeof key, "%s/" OWN_KEY_FILE, home);
+		if (home == NULL || access(key, R_OK) < 0)
+			return log_error(
+			    "no key: give the option key=FILE, or put one into %s or ~/%s",
+			    KEY_FILE, OWN_KEY_FILE);
 	}
-	if (!find_key(o->key, key) || !resolve(key, s->key_path))
+	if (!resolve(key, s->key_path))
 		return false;
 	if (key_file_read_principal(s->key_path, name, &s->key, why, sizeof why))
 		return true;
-	log_error("%s", why);
-	return false;
+	return log_error("%s", why);
 }
 
 /* ---- common to both ---- */
@@ -152,10 +136,8 @@ source_find(struct source *s, const struct options *o, const char *mountpoint)
 
 	if (!resolve(o->standalone ? named : file, s->path))
 		return false;
-	if (o->standalone && mountinfo_lies_in(s->path, mountpoint)) {
-		log_error("%s: the data directory lies below the mount point", s->path);
-		return false;
-	}
+	if (o->standalone && mountinfo_lies_in(s->path, mountpoint))
+		return log_error("%s: the data directory lies below the mount point", s->path);
 	snprintf(s->shown, sizeof s->shown, "%s", by_name ? named : s->path);
 	return true;
 }

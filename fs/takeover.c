@@ -19,8 +19,7 @@ enum { PATIENCE_MS = 5000 };
 static bool
 failed(const char *mountpoint, const char *what, const char *why)
 {
-	log_error("%s: %s%s: nothing has changed", mountpoint, what, why);
-	return false;
+	return log_error("%s: %s%s: nothing has changed", mountpoint, what, why);
 }
 
 /* ---- talking ---- */

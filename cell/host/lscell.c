@@ -152,20 +152,14 @@ confine(const char *directory)
 	char run_dir[PATH_MAX], why[256];
 	struct stat st;
 
-	if (stat(directory, &st) == 0 && !S_ISDIR(st.st_mode)) {
-		log_error("%s: %s", directory, strerror(ENOTDIR));
-		return false;
-	}
-	if (!confinement_drop_root(directory, why, sizeof why)) {
-		log_error("%s: %s", directory, why);
-		return false;
-	}
+	if (stat(directory, &st) == 0 && !S_ISDIR(st.st_mode))
+		return log_error("%s: %s", directory, strerror(ENOTDIR));
+	if (!confinement_drop_root(directory, why, sizeof why))
+		return log_error("%s: %s", directory, why);
 	if (run_dir_make(run_dir, sizeof run_dir) == 0)
 		directories[1] = run_dir;
-	if (!confinement_enter(directories, why, sizeof why)) {
-		log_error("can't be confined: %s", why);
-		return false;
-	}
+	if (!confinement_enter(directories, why, sizeof why))
+		return log_error("can't be confined: %s", why);
 	return true;
 }
 

@@ -406,21 +406,22 @@ log_line(void *user, enum log_level level, const char *line)
 	errno = saved_errno;
 }
 
-#define LOG_FUNCTION(name, level)                           \
-	void name(const char *format, ...)                  \
-	{                                                   \
-		char text[LOG_LINE_MAX];                    \
-		va_list args;                               \
-                                                            \
-		if (!log_prints(level))                     \
-			return;                             \
-		va_start(args, format);                     \
-		vsnprintf(text, sizeof text, format, args); \
-		va_end(args);                               \
-		log_line(NULL, level, text);                \
+#define LOG_FUNCTION(type, name, level, result)                     \
+	type name(const char *format, ...)                          \
+	{                                                           \
+		char text[LOG_LINE_MAX];                            \
+		va_list args;                                       \
+                                                                    \
+		if (log_prints(level)) {                            \
+			va_start(args, format);                     \
+			vsnprintf(text, sizeof text, format, args); \
+			va_end(args);                               \
+			log_line(NULL, level, text);                \
+		}                                                   \
+		return result;                                      \
 	}
 
-LOG_FUNCTION(log_error, LEVEL_ERROR)
-LOG_FUNCTION(log_warn, LEVEL_WARN)
-LOG_FUNCTION(log_info, LEVEL_INFO)
-LOG_FUNCTION(log_debug, LEVEL_DEBUG)
+LOG_FUNCTION(bool, log_error, LEVEL_ERROR, false)
+LOG_FUNCTION(void, log_warn, LEVEL_WARN, )
+LOG_FUNCTION(void, log_info, LEVEL_INFO, )
+LOG_FUNCTION(void, log_debug, LEVEL_DEBUG, )

@@ -41,8 +41,9 @@ void log_line(void *user, enum log_level level, const char *line);
 /* Each of these prints one line of its level. Control characters in it (C1 ones included), and
  * bytes that are not UTF-8, become '?'; it is cut at LOG_LINE_MAX. Any thread; errno is kept. */
 
-/* An error: a service fails, and people have to do something. */
-void log_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* An error: a service fails, and people have to do something. Returns false, as functions do that
+ * fail with it. */
+bool log_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* A warning: something is not as it should be, and the program goes on. */
 void log_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* News of the normal course. */

@@ -271,10 +271,8 @@ asking_run(struct asking *a, const struct noise_pair *key, int only)
 
 	signal(SIGPIPE, SIG_IGN);
 	rc = sodium_init() < 0 ? UV_EIO : start(a, key);
-	if (rc < 0) {
-		log_error("cannot ask the replicas: %s", uv_strerror(rc));
-		return false;
-	}
+	if (rc < 0)
+		return log_error("cannot ask the replicas: %s", uv_strerror(rc));
 	for (int i = 0; i < a->cell_file->replicas_n; i++) {
 		if (only >= 0 && only != i)
 			continue;
@@ -381,10 +379,8 @@ ask_members(struct cell_file *cell_file, const struct noise_pair *key)
 	char why[LIMIT_WHY];
 	int time = 0;
 
-	if (cell_file->srv[0] != '\0' && !srv_lookup(cell_file->srv, &srv, why, sizeof why)) {
-		log_error("%s", why);
-		return false;
-	}
+	if (cell_file->srv[0] != '\0' && !srv_lookup(cell_file->srv, &srv, why, sizeof why))
+		return log_error("%s", why);
 	do {
 		const struct cell_file at = at_addresses(cell_file, &srv, (unsigned)time);
 		struct asking a = asking_of(&at, &request, MSG_members, take_members, &found);
@@ -538,8 +534,7 @@ find_and_ask(const struct cell_file *cell_file, const struct noise_pair *key,
 			asked.operate.behind = s.applied;
 		nanosleep(&(struct timespec){.tv_nsec = AGAIN_MS * 1000000L}, NULL);
 	} while (!is_time_over(&s, deadline));
-	log_error("the cell does not answer: %s", s.why);
-	return false;
+	return log_error("the cell does not answer: %s", s.why);
 }
 
 bool

@@ -103,10 +103,8 @@ mount_of(const char *path, char root[PATH_MAX])
 	char canonical[PATH_MAX];
 	struct stat st;
 
-	if (stat(path, &st) < 0) {
-		log_error("%s: %s", path, strerror(errno));
-		return false;
-	}
+	if (stat(path, &st) < 0)
+		return log_error("%s: %s", path, strerror(errno));
 	if (mountinfo_of_device(st.st_dev, &info) && mountinfo_is_cell(&info)) {
 		snprintf(root, PATH_MAX, "%s", info.path);
 		return true;
@@ -115,8 +113,7 @@ mount_of(const char *path, char root[PATH_MAX])
 	if (mountinfo_canonical(path, canonical) == 0 && mountinfo_above(canonical, &info) &&
 	    mountinfo_is_cell(&info))
 		return true;
-	log_error("%s: in no mount of lsfs", path);
-	return false;
+	return log_error("%s: in no mount of lsfs", path);
 }
 
 static bool
@@ -130,10 +127,8 @@ add_right(json_t *acls, const char *root, const char *path, const char *right)
 	error = mounted_path_attribute(path, attribute, name, sizeof name);
 	if (error == 0 && name[0] == '\0')
 		error = ENODATA;
-	if (error != 0) {
-		log_error("%s: %s: %s", path, attribute, strerror(error));
-		return false;
-	}
+	if (error != 0)
+		return log_error("%s: %s: %s", path, attribute, strerror(error));
 	one = json_object();
 	json_object_set_new(one, "acl", json_path(bytes_of(name)));
 	snprintf(file, sizeof file, "%s/acl/%s", root, name);

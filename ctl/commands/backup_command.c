@@ -38,8 +38,7 @@ struct backup {
 static bool
 fail(const char *path, const char *why)
 {
-	log_error("%s: %s", path, why);
-	return false;
+	return log_error("%s: %s", path, why);
 }
 
 /* ---- from replicas ---- */
@@ -392,8 +391,7 @@ make_place(const char *file, char work[PATH_MAX])
 	         elsewhere ? elsewhere : "/tmp");
 	if (mkdtemp(work))
 		return true;
-	log_error("%s: %s", work, strerror(errno));
-	return false;
+	return log_error("%s: %s", work, strerror(errno));
 }
 
 /* Signals are blocked, so that the copy is removed in every case. */

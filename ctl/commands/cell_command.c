@@ -319,8 +319,7 @@ find_list(const struct ctl *ctl, struct cell_admin *o)
 		return false;
 	if (o->cell_file.version != UINT64_MAX && cell_ask_keys(&o->cell_file, &o->key))
 		return true;
-	log_error("%s: no replica answers", o->file);
-	return false;
+	return log_error("%s: no replica answers", o->file);
 }
 
 static bool
@@ -366,10 +365,8 @@ bring_up_to_date(const struct ctl *ctl, struct cell_admin *o)
 		is->replicas_n = was.replicas_n;
 		is->version = was.version;
 	}
-	if (!cell_file_refresh(o->file, is, why, sizeof why)) {
-		log_error("%s", why);
-		return false;
-	}
+	if (!cell_file_refresh(o->file, is, why, sizeof why))
+		return log_error("%s", why);
 	report(ctl, o, true);
 	return true;
 }

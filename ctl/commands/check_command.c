@@ -20,8 +20,7 @@ parse(const char *text, struct sequencer *s)
 	if (sequencer_parse(bytes_of(text), s) &&
 	    strcspn(text + strlen("/ls/"), "/") <= LIMIT_CELL_NAME)
 		return true;
-	log_error("%s: not a sequencer", text);
-	return false;
+	return log_error("%s: not a sequencer", text);
 }
 
 static int

@@ -110,10 +110,9 @@ unmount(const struct mounted *m)
 		return true;
 	if (errno == EPERM && mountinfo_unmount_by_helper(m->path, m->dead ? "-uz" : "-u"))
 		return true;
-	log_error("%s: cannot unmount: %s", m->path,
-	          errno == EBUSY ? "busy: a process has files open or works there"
-	                         : strerror(errno));
-	return false;
+	return log_error("%s: cannot unmount: %s", m->path,
+	                 errno == EBUSY ? "busy: a process has files open or works there"
+	                                : strerror(errno));
 }
 
 /* A mount that lies on another mount goes first. */

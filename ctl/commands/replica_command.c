@@ -60,8 +60,7 @@ struct adding {
 static bool
 fail(const char *path, int error)
 {
-	log_error("%s: %s", path, error == EEXIST ? "exists already" : strerror(error));
-	return false;
+	return log_error("%s: %s", path, error == EEXIST ? "exists already" : strerror(error));
 }
 
 /* True when the directory holds at most the key and unfinished files: an earlier attempt was not
@@ -97,8 +96,7 @@ lock_directory(const char *directory)
 		return true;
 	if (fd < 0 || errno != EWOULDBLOCK)
 		return fail(directory, errno);
-	log_error("%s: another lsctl replica add makes it: let that one end", directory);
-	return false;
+	return log_error("%s: another lsctl replica add makes it: let that one end", directory);
 }
 
 /* Makes the key, or uses that of an earlier attempt: the cell may have added a member with it, and
@@ -126,8 +124,7 @@ begin(struct adding *a)
 	a->earlier = true;
 	if (key_file_read_replica(a->key_file, &a->pair, why, sizeof why))
 		return true;
-	log_error("%s", why);
-	return false;
+	return log_error("%s", why);
 }
 
 /* Puts the new replica into the list of members: a replica that is behind has sent the list without

@@ -31,8 +31,7 @@ struct restoring {
 static bool
 fail(const char *path, int error)
 {
-	log_error("%s: %s", path, strerror(error));
-	return false;
+	return log_error("%s: %s", path, strerror(error));
 }
 
 /* Only an empty directory is used: any other may hold another replica's data, or unrelated
@@ -83,10 +82,8 @@ restore_in_work(struct restoring *r)
 	const struct cell_state state = {place, r};
 	char why[1024];
 
-	if (!restoration_prepare(r->source, r->work, &r->restored, why, sizeof why)) {
-		log_error("%s", why);
-		return false;
-	}
+	if (!restoration_prepare(r->source, r->work, &r->restored, why, sizeof why))
+		return log_error("%s", why);
 	snprintf(r->cell_file.name, sizeof r->cell_file.name, "%s", r->restored.cell);
 	addresses_to_cell_file(&r->replicas, &r->cell_file);
 	return cell_make(r->directory, &r->cell_file, &state);

@@ -41,10 +41,9 @@ make_directories(const char *path)
 			continue;
 		memcpy(part, path, i);
 		part[i] = '\0';
-		if (mkdir(part, 0755) < 0 && errno != EEXIST) {
-			log_error("%s: cannot make the directory: %s", part, strerror(errno));
-			return false;
-		}
+		if (mkdir(part, 0755) < 0 && errno != EEXIST)
+			return log_error("%s: cannot make the directory: %s", part,
+			                 strerror(errno));
 	}
 	return true;
 }
@@ -239,9 +238,9 @@ check_number(const struct up *u)
 {
 	if (u->replicas == 0 || u->replicas == u->cell_file.replicas_n)
 		return true;
-	log_error("%s: holds a cell of %d replica%s, not %d", u->place.directory,
-	          u->cell_file.replicas_n, u->cell_file.replicas_n == 1 ? "" : "s", u->replicas);
-	return false;
+	return log_error("%s: holds a cell of %d replica%s, not %d", u->place.directory,
+	                 u->cell_file.replicas_n, u->cell_file.replicas_n == 1 ? "" : "s",
+	                 u->replicas);
 }
 
 static bool
