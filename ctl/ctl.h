@@ -6,10 +6,13 @@
 
 #include <limits.h>
 #include <stdbool.h>
+#include "cell/sys/log.h"
 #include "cell/sys/run_dir.h"
 
 enum { CTL_OK = 0, CTL_FAILED = 1, CTL_USAGE = 2, CTL_UNKNOWN = 3 };
 enum { CTL_NOTHING_LOOKED_AT = 2 }; /* of `doctor` */
+/* Prints an error message; the exit code after it. */
+#define CTL_FAIL(...) (log_error(__VA_ARGS__), CTL_FAILED)
 /* Of a command that could not be run: as a shell has them. */
 enum { CTL_NOT_RUN = 126, CTL_NOT_FOUND = 127 };
 

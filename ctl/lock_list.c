@@ -321,12 +321,10 @@ run_unlock(const struct ctl *ctl, char **argv)
 	if (argv[1] != NULL && !ctl_take_count(&what.id, argv[1]))
 		return ctl_usage(argv[1], "not a session's id");
 	if (stat(argv[0], &st) < 0 ||
-	    getxattr(argv[0], "user.ls.lock_generation", generation, sizeof generation - 1) < 0) {
-		log_error("%s: %s", argv[0],
-		          errno == EOPNOTSUPP || errno == ENODATA ? "not on a mounted cell"
-		                                                  : strerror(errno));
-		return CTL_FAILED;
-	}
+	    getxattr(argv[0], "user.ls.lock_generation", generation, sizeof generation - 1) < 0)
+		return CTL_FAIL("%s: %s", argv[0],
+		                errno == EOPNOTSUPP || errno == ENODATA ? "not on a mounted cell"
+		                                                        : strerror(errno));
 	if (!take_cell(&named, argv[0]))
 		return CTL_FAILED;
 	what.value = st.st_ino;

@@ -66,10 +66,8 @@ program_run(char *const argv[], const char *directory)
 		log_error("%s: %s", directory, strerror(errno));
 		_exit(CTL_FAILED);
 	}
-	if (child < 0 || waitpid(child, &status, 0) < 0) {
-		log_error("%s: cannot run it: %s", argv[0], strerror(errno));
-		return CTL_FAILED;
-	}
+	if (child < 0 || waitpid(child, &status, 0) < 0)
+		return CTL_FAIL("%s: cannot run it: %s", argv[0], strerror(errno));
 	if (WIFSIGNALED(status))
 		log_error("%s: %s", argv[0], strsignal(WTERMSIG(status)));
 	return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? CTL_OK : CTL_FAILED;

@@ -559,10 +559,8 @@ hold(const struct lock_options *l, const sigset_t *before, struct earlier_try *t
 	};
 
 	tries->tried = false;
-	if (!start(&s)) {
-		log_error("%s: cannot start: %s", l->path, strerror(errno));
-		return CTL_FAILED;
-	}
+	if (!start(&s))
+		return CTL_FAIL("%s: cannot start: %s", l->path, strerror(errno));
 	while (s.result == UNDECIDED) {
 		check_deadlines(&s);
 		if (s.result == UNDECIDED)

@@ -349,10 +349,8 @@ run_import(const struct ctl *ctl, char **argv)
 	const int error = -mountinfo_canonical(argv[0], root);
 	int rc = CTL_FAILED;
 
-	if (error != 0) {
-		log_error("%s: %s", argv[0], strerror(error));
-		return CTL_FAILED;
-	}
+	if (error != 0)
+		return CTL_FAIL("%s: %s", argv[0], strerror(error));
 	if (!mounted_path_mount(argv[0], root, &mount))
 		return CTL_FAILED;
 	mounted_path_inside(&mount, root, inside);

@@ -128,18 +128,15 @@ run_verify(const struct ctl *ctl, char **argv)
 
 	if (!ctl->cell)
 		return ctl_usage("--cell", "needed");
-	if (sodium_init() < 0) {
-		log_error("libsodium: cannot be initialized");
-		return CTL_FAILED;
-	}
+	if (sodium_init() < 0)
+		return CTL_FAIL("libsodium: cannot be initialized");
 	if (!cell_find(ctl, path, &cell_file) || !parse(argv[0], &s))
 		return CTL_FAILED;
 	if (sequencer_verify(&s, cell_file.signing_public) ||
 	    (cell_file.has_former && sequencer_verify(&s, cell_file.former_public)))
 		return CTL_OK;
-	log_error("%s: not signed by cell %s with a key that %s names", argv[0], cell_file.name,
-	          path);
-	return CTL_FAILED;
+	return CTL_FAIL("%s: not signed by cell %s with a key that %s names", argv[0],
+	                cell_file.name, path);
 }
 
 const struct ctl_command check_command = {

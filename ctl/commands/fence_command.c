@@ -36,8 +36,7 @@ token_parse(const char *text, uint64_t *token)
 static int
 failed(const struct fence *f, const char *what, int error)
 {
-	log_error("%s: %s: %s", f->state, what, strerror(error));
-	return CTL_FAILED;
+	return CTL_FAIL("%s: %s: %s", f->state, what, strerror(error));
 }
 
 /* The commands that the resource accepts run one after another: while one with an older token runs,
@@ -86,8 +85,7 @@ read_state(struct fence *f)
 	buffer_free(&text);
 	if (valid)
 		return CTL_OK;
-	log_error("%s: holds no fencing token", f->state);
-	return CTL_FAILED;
+	return CTL_FAIL("%s: holds no fencing token", f->state);
 }
 
 /* The token is durable before the command can act on it. One that is in the file already is written
@@ -127,20 +125,16 @@ run(const struct ctl *ctl, char **argv)
 
 	if (!token_parse(argv[1], &f.token))
 		return ctl_usage(argv[1], "not a fencing token");
-	if (!resolve(argv[0], f.state)) {
-		log_error("%s: cannot be made: %s", argv[0], strerror(errno));
-		return CTL_FAILED;
-	}
+	if (!resolve(argv[0], f.state))
+		return CTL_FAIL("%s: cannot be made: %s", argv[0], strerror(errno));
 	rc = lock(&f);
 	if (rc == CTL_OK)
 		rc = read_state(&f);
 	if (rc != CTL_OK)
 		return rc;
-	if (f.token < f.highest) {
-		log_error("%s: stale token: %" PRIu64 " is lower than %" PRIu64, f.state, f.token,
-		          f.highest);
-		return CTL_FAILED;
-	}
+	if (f.token < f.highest)
+		return CTL_FAIL("%s: stale token: %" PRIu64 " is lower than %" PRIu64, f.state,
+		                f.token, f.highest);
 	rc = record(&f);
 	return rc == CTL_OK ? program_become(ctl->command) : rc;
 }

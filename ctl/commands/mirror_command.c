@@ -386,10 +386,8 @@ run_elected(const char *from, const char *to)
 			exit(getppid() == self ? supervisor_run(&options) : CTL_FAILED);
 		}
 		sigprocmask(SIG_SETMASK, &mask, NULL);
-		if (elected < 0) {
-			log_error("cannot start a process: %s", strerror(errno));
-			return CTL_FAILED;
-		}
+		if (elected < 0)
+			return CTL_FAIL("cannot start a process: %s", strerror(errno));
 		if (ends != 0)
 			kill(elected, SIGTERM);
 		while (waitpid(elected, &status, 0) < 0 && errno == EINTR)
@@ -432,8 +430,7 @@ run(const struct ctl *ctl, char **argv)
 	}
 	if (ok)
 		return run_elected(from, to);
-	log_error("%s", why);
-	return CTL_FAILED;
+	return CTL_FAIL("%s", why);
 }
 
 static const struct ctl_option options[] = {

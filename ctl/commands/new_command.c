@@ -51,12 +51,10 @@ run(const struct ctl *ctl, char **argv)
 	if (ephemeral != (ctl->command[0] != NULL))
 		return ephemeral ? ctl_usage("COMMAND", "needed")
 		                 : ctl_usage("COMMAND", "only with --ephemeral");
-	if (make(path, argv[0]) < 0) {
-		log_error("%s: %s", argv[0],
-		          errno == ENOTTY ? "not in a directory of a mounted cell"
-		                          : strerror(errno));
-		return CTL_FAILED;
-	}
+	if (make(path, argv[0]) < 0)
+		return CTL_FAIL("%s: %s", argv[0],
+		                errno == ENOTTY ? "not in a directory of a mounted cell"
+		                                : strerror(errno));
 	puts(path);
 	if (!ephemeral)
 		return CTL_OK;

@@ -188,8 +188,7 @@ run_show(const struct ctl *ctl, char **argv)
 
 	if (key_file_read_public(argv[0], &key, why, sizeof why))
 		return print_key(ctl, &key);
-	log_error("%s", why);
-	return CTL_FAILED;
+	return CTL_FAIL("%s", why);
 }
 
 static int
@@ -204,10 +203,9 @@ run_generate(const struct ctl *ctl, char **argv)
 	if (!key_principal_valid(name))
 		return ctl_usage(name[0] ? name : "NAME", "not a principal's name");
 	rc = key_file_create_channel(argv[0], name, &pair);
-	if (rc < 0) {
-		log_error("%s: %s", argv[0], rc == -EEXIST ? "exists already" : strerror(-rc));
-		return CTL_FAILED;
-	}
+	if (rc < 0)
+		return CTL_FAIL("%s: %s", argv[0],
+		                rc == -EEXIST ? "exists already" : strerror(-rc));
 	strcpy(key.name, name);
 	memcpy(key.public_key, pair.public, sizeof key.public_key);
 	explicit_bzero(&pair, sizeof pair);

@@ -152,19 +152,17 @@ finish(struct adding *a)
 	struct cell_file *cell_file = &a->o->cell_file;
 	int rc;
 
-	if (!ask_members(cell_file, &a->o->key) || !cell_ask_keys(cell_file, &a->o->key)) {
-		log_error("%s: replica %u was added, but no replica answers for its cell file: "
-		          "repeat the same command",
-		          a->directory, a->id);
-		return CTL_FAILED;
-	}
+	if (!ask_members(cell_file, &a->o->key) || !cell_ask_keys(cell_file, &a->o->key))
+		return CTL_FAIL(
+		    "%s: replica %u was added, but no replica answers for its cell file: "
+		    "repeat the same command",
+		    a->directory, a->id);
 	rc = put_new_member(a, cell_file) ? cell_file_write(a->conf_file, cell_file) : -E2BIG;
 	if (rc < 0) {
 		fail(a->conf_file, -rc);
-		log_error("replica %u was added to the cell but can't run: remove it with "
-		          "lsctl replica remove %u",
-		          a->id, a->id);
-		return CTL_FAILED;
+		return CTL_FAIL("replica %u was added to the cell but can't run: remove it with "
+		                "lsctl replica remove %u",
+		                a->id, a->id);
 	}
 	if (a->ctl->json) {
 		json_t *added = json_object();
@@ -204,8 +202,8 @@ add(struct adding *a)
 			log_warn("%s: cannot remove it again: %s", a->directory, strerror(errno));
 		return CTL_FAILED;
 	case CELL_ADMIN_UNKNOWN:
-		log_error("%s: holds the new replica's key: repeat the same command", a->directory);
-		return CTL_FAILED;
+		return CTL_FAIL("%s: holds the new replica's key: repeat the same command",
+		                a->directory);
 	case CELL_ADMIN_DONE:
 		break;
 	}
@@ -225,11 +223,8 @@ run_add(const struct ctl *ctl, char **argv)
 
 	if (!cell_file_address_valid(argv[0]))
 		return ctl_usage(argv[0], "not HOST:PORT");
-	if (snprintf(a.key_file, PATH_MAX, "%s/replica.key" FILE_UNFINISHED, directory) >=
-	    PATH_MAX) {
-		log_error("%.64s...: %s", directory, strerror(ENAMETOOLONG));
-		return CTL_FAILED;
-	}
+	if (snprintf(a.key_file, PATH_MAX, "%s/replica.key" FILE_UNFINISHED, directory) >= PATH_MAX)
+		return CTL_FAIL("%.64s...: %s", directory, strerror(ENAMETOOLONG));
 	snprintf(a.key_file, PATH_MAX, "%.*s/replica.key", PATH_MAX - 32, directory);
 	snprintf(a.conf_file, PATH_MAX, "%.*s/cell.conf", PATH_MAX - 32, directory);
 	if (cell_admin_begin(ctl, &o))

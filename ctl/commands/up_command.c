@@ -299,10 +299,8 @@ up_standalone(struct up *u)
 	int lock, rc = CTL_FAILED;
 	bool exists;
 
-	if (!made && errno != EEXIST) {
-		log_error("%s: cannot make the directory: %s", directory, strerror(errno));
-		return CTL_FAILED;
-	}
+	if (!made && errno != EEXIST)
+		return CTL_FAIL("%s: cannot make the directory: %s", directory, strerror(errno));
 	if ((lock = place_lock(directory)) < 0)
 		return CTL_FAILED;
 	u->replicas = 1;

@@ -35,11 +35,10 @@ static struct {
 static int
 failed(const char *path, int error)
 {
-	log_error("%s: %s", path,
-	          error == ENODATA || error == EOPNOTSUPP ? "not in a mounted cell"
-	          : error == ECANCELED                    ? "it has another generation"
-	                                                  : strerror(error));
-	return CTL_FAILED;
+	return CTL_FAIL("%s: %s", path,
+	                error == ENODATA || error == EOPNOTSUPP ? "not in a mounted cell"
+	                : error == ECANCELED                    ? "it has another generation"
+	                                                        : strerror(error));
 }
 
 /* An attribute user.ls.*, as text. 0 or an errno. */
