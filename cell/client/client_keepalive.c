@@ -33,14 +33,10 @@ client_keepalive_renounce(struct client *c)
 static void
 keepalive_send(struct client *c)
 {
-	struct message m = {
-	    .code = MSG_keepalive,
-	    .keepalive = {.session = c->session.id,
-	                  .epoch = c->session.epoch,
-	                  .sequence = ++c->keepalive.sequence,
-	                  .generation = client_caching_asks(c),
-	                  .heard = client_watches_acknowledge(c)},
-	};
+	struct message m =
+	    MESSAGE(keepalive, .session = c->session.id, .epoch = c->session.epoch,
+	            .sequence = ++c->keepalive.sequence, .generation = client_caching_asks(c),
+	            .heard = client_watches_acknowledge(c));
 
 	must(c->connection.state == CONNECTION_OPEN);
 	c->keepalive.sent = c->now;
@@ -116,10 +112,8 @@ client_keepalive_on_reply(struct client *c, const struct msg_keepalive_reply *m)
 void
 client_keepalive_tell_returned(struct client *c)
 {
-	const struct message m = {
-	    .code = MSG_returned,
-	    .returned = {.session = c->session.id, .epoch = c->session.epoch},
-	};
+	const struct message m =
+	    MESSAGE(returned, .session = c->session.id, .epoch = c->session.epoch);
 
 	if (c->waits.present_n > 0)
 		return;
@@ -156,24 +150,6 @@ datagram_due(const struct client *c)
 		return first;
 	return mono_max(first, mono_add(k->datagram_sent[k->datagram_sequence % DATAGRAMS_KEPT],
 	                                parts_of_lease(c, 1)));
-}
-
-static void
-datagram_send(struct client *c)
-{
-	struct client_keepalive *k = &c->keepalive;
-	const struct message m = {
-	    .code = MSG_keepalive,
-	    .keepalive = {.session = c->session.id,
-	                  .epoch = c->session.epoch,
-	                  .sequence = ++k->datagram_sequence},
-	};
-
-	k->datagram_sent[k->datagram_sequence % DATAGRAMS_KEPT] = c->now;
-	CLIENT_TRACE(c, "keepalive %llu is late: sends datagram %llu",
-	             (unsigned long long)k->sequence, (unsigned long long)k->datagram_sequence);
-	buffer_reset(&c->update->datagram);
-	wire_put_frame(&c->update->datagram, &m);
 }
 
 static bool
@@ -237,15 +213,26 @@ silence_end(const struct client *c)
 void
 client_keepalive_tick(struct client *c)
 {
+	struct client_keepalive *k = &c->keepalive;
+
 	if (c->connection.state != CONNECTION_OPEN)
 		return;
 	if (mono_reached(c->now, silence_end(c))) {
 		CLIENT_TRACE(c, "replica %u has not answered keepalive %llu for %lld ms",
-		             c->connection.replica, (unsigned long long)c->keepalive.sequence,
-		             -client_ms_until(c, c->keepalive.sent));
+		             c->connection.replica, (unsigned long long)k->sequence,
+		             -client_ms_until(c, k->sent));
 		client_connection_failed(c);
 	} else if (mono_reached(c->now, datagram_due(c))) {
-		datagram_send(c);
+		const struct message m =
+		    MESSAGE(keepalive, .session = c->session.id, .epoch = c->session.epoch,
+		            .sequence = ++k->datagram_sequence);
+
+		k->datagram_sent[k->datagram_sequence % DATAGRAMS_KEPT] = c->now;
+		CLIENT_TRACE(c, "keepalive %llu is late: sends datagram %llu",
+		             (unsigned long long)k->sequence,
+		             (unsigned long long)k->datagram_sequence);
+		buffer_reset(&c->update->datagram);
+		wire_put_frame(&c->update->datagram, &m);
 	}
 }
 

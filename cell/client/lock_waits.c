@@ -166,7 +166,7 @@ client_lock_waits_present(struct client *c)
 	struct lock_wait *w;
 
 	TAILQ_FOREACH(w, &c->waits.list, entry) {
-		struct op op = {.code = OP_acquire, .acquire = {.acquire = w->acquire}};
+		struct op op = {.code = OP_acquire, .acquire.acquire = w->acquire};
 
 		if (!w->present)
 			continue;

@@ -97,8 +97,7 @@ static void
 refuse(struct state_sender *c, struct state_sender_reader reader, uint64_t copy, enum rc rc)
 {
 	c->config.send(c->config.user, reader,
-	               &(struct message){.code = MSG_state_refused,
-	                                 .state_refused = {.rc = (uint8_t)rc, .copy = copy}});
+	               &MESSAGE(state_refused, .rc = (uint8_t)rc, .copy = copy));
 }
 
 /* ---- making ---- */
@@ -208,13 +207,9 @@ serve(struct state_sender *c, struct copy *copy)
 		copy->idle = mono_add(now_of(c), span_ms(STATE_SENDER_DONE_MS));
 
 	c->config.send(c->config.user, copy->reader,
-	               &(struct message){.code = MSG_state_part,
-	                                 .state_part = {.copy = copy->id,
-	                                                .applied = copy->applied,
-	                                                .size = copy->size,
-	                                                .offset = offset,
-	                                                .data = data,
-	                                                .checksum = checksum(data)}});
+	               &MESSAGE(state_part, .copy = copy->id, .applied = copy->applied,
+	                        .size = copy->size, .offset = offset, .data = data,
+	                        .checksum = checksum(data)));
 }
 
 static void

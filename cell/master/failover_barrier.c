@@ -47,8 +47,7 @@ m_await_set_caching(struct m_session *s, bool caching)
 static void
 propose(struct master *m, struct m_session *s, bool bit)
 {
-	struct op op = {.code = OP_await_session,
-	                .await_session = {.session = s->id, .awaited = bit}};
+	struct op op = OPERATION(await_session, .session = s->id, .awaited = bit);
 
 	m_propose(m, 0, &op)->session = s->id;
 	s->await.bit = bit;
@@ -216,7 +215,7 @@ fall(struct master *m)
 void
 m_barrier_settle(struct master *m)
 {
-	struct op op = {.code = OP_settle_epoch, .settle_epoch = {.epoch = m->epoch}};
+	struct op op = OPERATION(settle_epoch, .epoch = m->epoch);
 
 	must(m->barrier.unsettled);
 	m->barrier.unsettled = false;

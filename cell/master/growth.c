@@ -78,10 +78,8 @@ m_growth_refuse(struct master *m, struct m_session *s, struct m_request *r, cons
 bool
 m_growth_refuse_again(struct master *m, struct m_session *s, uint64_t number)
 {
-	const struct message reply = {
-	    .code = MSG_reply,
-	    .reply = {.number = number, .rc = RC_NOSPC, .index = m->applied},
-	};
+	const struct message reply =
+	    MESSAGE(reply, .number = number, .rc = RC_NOSPC, .index = m->applied);
 	const struct refused_request *refused;
 
 	TAILQ_FOREACH(refused, &s->refused, entry) {

@@ -388,11 +388,9 @@ void
 m_queue_lost(struct master *m, const struct tree_note *lost)
 {
 	const struct m_session *s = m_session_find(m, lost->session);
-	const struct message message = {.code = MSG_granted,
-	                                .granted = {.rc = RC_INTR,
-	                                            .node = lost->node,
-	                                            .owner = lost->owner,
-	                                            .acquisition = lost->acquisition}};
+	const struct message message =
+	    MESSAGE(granted, .rc = RC_INTR, .node = lost->node, .owner = lost->owner,
+	            .acquisition = lost->acquisition);
 
 	if (s != NULL && s->connection != NULL)
 		m_connection_send(m, s->connection, &message);

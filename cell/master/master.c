@@ -223,10 +223,7 @@ master_begin(struct master *m, struct master_clock c, uint64_t epoch, struct mas
 void
 master_end(struct master *m, uint8_t master, struct master_update *u)
 {
-	struct message redirect = {
-	    .code = MSG_redirect,
-	    .redirect = {.epoch = m->epoch, .master = master},
-	};
+	struct message redirect = MESSAGE(redirect, .epoch = m->epoch, .master = master);
 	struct m_connection *c;
 
 	must(m->serving);
@@ -336,11 +333,8 @@ master_redirect(struct master *m, uint64_t conn, struct bytes frame, uint8_t mas
                 struct master_update *u)
 {
 	struct m_connection *c = m_connection_find(m, conn);
-	struct message opened = {
-	    .code = MSG_session_opened,
-	    .session_opened = {.rc = RC_NOT_MASTER, .master = master},
-	};
-	struct message redirect = {.code = MSG_redirect, .redirect = {.master = master}};
+	struct message opened = MESSAGE(session_opened, .rc = RC_NOT_MASTER, .master = master);
+	struct message redirect = MESSAGE(redirect, .master = master);
 	struct message message;
 
 	must(!m->serving);

@@ -57,10 +57,7 @@ m_connection_send_datagram(struct master *m, const struct m_connection *c,
 void
 master_announce(struct master *m, uint64_t conn, uint8_t master, struct master_update *u)
 {
-	struct message redirect = {
-	    .code = MSG_redirect,
-	    .redirect = {.epoch = tree_epoch(m->tree), .master = master},
-	};
+	struct message redirect = MESSAGE(redirect, .epoch = tree_epoch(m->tree), .master = master);
 	struct m_connection *c = m_connection_find(m, conn);
 
 	m->update = u;
@@ -77,10 +74,8 @@ void
 master_send_members(struct master *m, uint64_t conn, struct master_update *u)
 {
 	struct buffer packed = BUFFER(LIMIT_FRAME);
-	struct message message = {
-	    .code = MSG_members,
-	    .members = {tree_members_version(m->tree), tree_members(m->tree, &packed)},
-	};
+	struct message message =
+	    MESSAGE(members, tree_members_version(m->tree), tree_members(m->tree, &packed));
 	struct m_connection *c = m_connection_find(m, conn);
 
 	m->update = u;

@@ -29,17 +29,13 @@ void
 m_keepalive_answer(struct master *m, struct m_session *s)
 {
 	span_t held = mono_since(m->now, s->keepalive.since);
-	struct message reply = {
-	    .code = MSG_keepalive_reply,
-	    .keepalive_reply = {.rc = RC_OK,
-	                        .epoch = m->epoch,
-	                        .sequence = s->keepalive.sequence,
-	                        .lease_ms = (uint32_t)(span_to_ms(held) + span_to_ms(m_lease(m))),
-	                        .held_ms = (uint32_t)span_to_ms(held),
-	                        .generation = s->cache.generation,
-	                        .grace_ms = (uint32_t)tree_setting(m->tree, SETTING_grace),
-	                        .scarce = tree_is_scarce(m->tree)},
-	};
+	struct message reply =
+	    MESSAGE(keepalive_reply, .rc = RC_OK, .epoch = m->epoch,
+	            .sequence = s->keepalive.sequence,
+	            .lease_ms = (uint32_t)(span_to_ms(held) + span_to_ms(m_lease(m))),
+	            .held_ms = (uint32_t)span_to_ms(held), .generation = s->cache.generation,
+	            .grace_ms = (uint32_t)tree_setting(m->tree, SETTING_grace),
+	            .scarce = tree_is_scarce(m->tree));
 
 	must(s->keepalive.held && s->connection != NULL);
 	reply.keepalive_reply.cache_ms = m_cache_renew(m, s, held);
@@ -94,12 +90,8 @@ m_keepalive_receive(struct master *m, struct m_connection *c, const struct msg_k
 
 	if (s == NULL && msg->session != 0 && c->ended == msg->session) {
 		/* The session of the connection has just ended. */
-		struct message reply = {
-		    .code = MSG_keepalive_reply,
-		    .keepalive_reply = {.rc = RC_NO_SESSION,
-		                        .epoch = m->epoch,
-		                        .sequence = msg->sequence},
-		};
+		struct message reply = MESSAGE(keepalive_reply, .rc = RC_NO_SESSION,
+		                               .epoch = m->epoch, .sequence = msg->sequence);
 
 		m_connection_send(m, c, &reply);
 	} else if (s == NULL && c->left)
@@ -134,13 +126,9 @@ m_keepalive_datagram(struct master *m, const struct m_connection *c,
                      const struct msg_keepalive *msg)
 {
 	struct m_session *s = c->session;
-	const struct message reply = {
-	    .code = MSG_keepalive_reply,
-	    .keepalive_reply = {.rc = RC_OK,
-	                        .epoch = m->epoch,
-	                        .sequence = msg->sequence,
-	                        .lease_ms = (uint32_t)span_to_ms(m_lease(m))},
-	};
+	const struct message reply =
+	    MESSAGE(keepalive_reply, .rc = RC_OK, .epoch = m->epoch, .sequence = msg->sequence,
+	            .lease_ms = (uint32_t)span_to_ms(m_lease(m)));
 
 	if (s == NULL || s->id != msg->session || msg->epoch != m->epoch || !c->keepalive.greeted ||
 	    !m->has_lease || s->ending.cause != 0 || s->ending.proposed)

@@ -194,16 +194,10 @@ reply_with_leave(struct master *m, struct m_session *s, struct m_request *r, enu
                  const struct shown *shown, uint64_t leave)
 {
 	uint8_t digits[LIMIT_CHECK];
-	struct message reply = {
-	    .code = MSG_reply,
-	    .reply = {.number = r->number,
-	              .rc = rc,
-	              .index = m->applied,
-	              .result = shown->encoded,
-	              .generation = r->generation,
-	              .leave = leave,
-	              .check = m_proof_for(m, &r->requester, shown->node, shown->rights, digits)},
-	};
+	struct message reply =
+	    MESSAGE(reply, .number = r->number, .rc = rc, .index = m->applied,
+	            .result = shown->encoded, .generation = r->generation, .leave = leave,
+	            .check = m_proof_for(m, &r->requester, shown->node, shown->rights, digits));
 
 	if (s->connection != NULL)
 		m_connection_send(m, s->connection, &reply);
@@ -526,12 +520,8 @@ m_request_receive(struct master *m, struct m_connection *c, const struct msg_req
 	if (why != NULL)
 		m_connection_breach(m, c, why);
 	else if (msg->epoch != m->epoch) {
-		struct message reply = {
-		    .code = MSG_reply,
-		    .reply = {.number = msg->number,
-		              .rc = (uint8_t)RC_OLD_EPOCH,
-		              .index = m->applied},
-		};
+		struct message reply = MESSAGE(reply, .number = msg->number,
+		                               .rc = (uint8_t)RC_OLD_EPOCH, .index = m->applied);
 
 		m_connection_send(m, c, &reply);
 	} else {

@@ -201,22 +201,11 @@ static void
 session_create(struct master *m, struct m_connection *c, const struct tree_principal *p,
                const struct msg_open_session *msg)
 {
-	struct op end = {
-	    .code = OP_end_session,
-	    .end_session = {.session = msg->earlier,
-	                    .cause = SESSION_EXPIRED,
-	                    .epoch = m->epoch,
-	                    .nonce = msg->earlier_nonce},
-	};
-	struct op create = {
-	    .code = OP_create_session,
-	    .create_session = {.nonce = msg->nonce,
-	                       .principal = p->name,
-	                       .principal_generation = p->generation,
-	                       .host = msg->host,
-	                       .awaited = msg->caching,
-	                       .lasting = msg->lasting},
-	};
+	struct op end = OPERATION(end_session, .session = msg->earlier, .cause = SESSION_EXPIRED,
+	                          .epoch = m->epoch, .nonce = msg->earlier_nonce);
+	struct op create = OPERATION(create_session, .nonce = msg->nonce, .principal = p->name,
+	                             .principal_generation = p->generation, .host = msg->host,
+	                             .awaited = msg->caching, .lasting = msg->lasting);
 
 	if (earlier_session(m, c, msg) != NULL) {
 		m_propose_bounded(m, msg->earlier, &end, m_admission_end(m, NULL, &end))->session =
@@ -382,12 +371,8 @@ static void
 farewell(struct master *m, struct m_session *s)
 {
 	struct m_connection *c = s->connection;
-	struct message last = {
-	    .code = MSG_keepalive_reply,
-	    .keepalive_reply = {.rc = RC_NO_SESSION,
-	                        .epoch = m->epoch,
-	                        .sequence = c->keepalive.sequence},
-	};
+	struct message last = MESSAGE(keepalive_reply, .rc = RC_NO_SESSION, .epoch = m->epoch,
+	                              .sequence = c->keepalive.sequence);
 
 	m_connection_send(m, c, &last);
 	m_connection_detach(m, c);
@@ -449,10 +434,8 @@ m_end_run(struct master *m)
 void
 m_end_propose(struct master *m, struct m_session *s, enum end_cause cause)
 {
-	struct op op = {
-	    .code = OP_end_session,
-	    .end_session = {.session = s->id, .cause = (uint8_t)cause, .epoch = m->epoch},
-	};
+	struct op op =
+	    OPERATION(end_session, .session = s->id, .cause = (uint8_t)cause, .epoch = m->epoch);
 
 	m_propose_bounded(m, 0, &op, m_admission_end(m, NULL, &op))->session = s->id;
 	m_lock_session_ends(m, s->id, cause);

@@ -114,7 +114,7 @@ void
 m_purge_run(struct master *m)
 {
 	struct name_purge *p = &m->purge;
-	const struct op op = {.code = OP_purge_name, .purge_name = {p->name}};
+	const struct op op = OPERATION(purge_name, p->name);
 	struct footprint changes = {0};
 
 	must(!m->barrier.stands);

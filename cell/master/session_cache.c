@@ -231,12 +231,8 @@ static void
 send_notice(struct master *m, struct m_session *s, const struct gate_notice *n)
 {
 	struct buffer packed = BUFFER(LIMIT_FRAME);
-	struct message msg = {
-	    .code = MSG_invalidation,
-	    .invalidation = {.generation = s->cache.generation,
-	                     .notice = n->number,
-	                     .everything = n->everything},
-	};
+	struct message msg = MESSAGE(invalidation, .generation = s->cache.generation,
+	                             .notice = n->number, .everything = n->everything);
 	const struct gate_copy *c;
 
 	TAILQ_FOREACH(c, &n->copies, in_notice) {

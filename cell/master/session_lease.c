@@ -117,10 +117,8 @@ lengthened_count(struct master *m)
 void
 m_lengthened_propose(struct master *m)
 {
-	const struct op op = {
-	    .code = OP_lengthen_promise,
-	    .lengthen_promise = {.setting = SETTING_session_lease, .longest = wanted_ms(m)},
-	};
+	const struct op op =
+	    OPERATION(lengthen_promise, .setting = SETTING_session_lease, .longest = wanted_ms(m));
 
 	m->lengthened.due = false;
 	m->lengthened.proposed = wanted_ms(m);
@@ -197,10 +195,7 @@ m_lowered_end(struct master *m)
 void
 m_lowered_timeout(struct master *m, uint8_t code)
 {
-	struct op op = {
-	    .code = OP_settle_setting,
-	    .settle_setting = {.setting = code, .since = m->lowered.since[code]},
-	};
+	struct op op = OPERATION(settle_setting, .setting = code, .since = m->lowered.since[code]);
 
 	m_timer_off(m, &m->lowered.timers[code]);
 	if (code == SETTING_session_lease && !lengthened_settle(m)) {

@@ -299,8 +299,7 @@ void px_record(struct px *px, struct px_record record);
 /* Sends when write `after` is durable (px->write: all that is recorded so far); 0: now. */
 void px_send(struct px *px, uint8_t to, uint64_t after, const struct message *m);
 /* The same of a message with that name and these fields. */
-#define PX_SEND(px, to, after, name, ...) \
-	px_send(px, to, after, &(struct message){.code = MSG_##name, .name = {__VA_ARGS__}})
+#define PX_SEND(px, to, after, name, ...) px_send(px, to, after, &MESSAGE(name, __VA_ARGS__))
 /* Packs log entries from `first` up to `last` into `to`: at least one if it is there, and no more
  * than `bytes` of payload and than a message holds. */
 struct wire_list px_pack(const struct px *px, uint64_t first, uint64_t last, size_t bytes,

@@ -286,7 +286,7 @@ px_reconfig_settle(struct px *px)
 void
 px_expel(struct px *px, uint8_t from, const struct message *m)
 {
-	struct message answer = {.code = MSG_welcome, .welcome = {.verdict = WELCOME_NO_MEMBER}};
+	struct message answer = MESSAGE(welcome, .verdict = WELCOME_NO_MEMBER);
 
 	if (px->learner.chosen <= px->group.members.version)
 		return;

@@ -178,9 +178,8 @@ admin_session(struct replica *r, struct admin_request *o)
 static void
 admin_unlock(struct replica *r, struct admin_request *o)
 {
-	const struct op op = {.code = OP_unlock,
-	                      .unlock = {o->asked.value, o->asked.id, o->asked.generation,
-	                                 o->asked.keep_delay}};
+	const struct op op = OPERATION(unlock, o->asked.value, o->asked.id, o->asked.generation,
+	                               o->asked.keep_delay);
 
 	if (!tree_lock_holder(r->tree, o->asked.value, o->asked.id, o->asked.generation)) {
 		conclude(r, o, RC_OK, o->asked.id, "");

@@ -55,16 +55,10 @@ propose_epoch(struct replica *r)
 	struct buffer settings = BUFFER(LIMIT_ENTRY);
 	const char *why;
 	const uint8_t former = px_former(r->px, &why);
-	struct op begin = {
-	    .code = OP_begin_epoch,
-	    .begin_epoch = {.ballot = r->paxos->master,
-	                    .members = r_member_list_first(r),
-	                    .settings = r_settings_first(r, &settings),
-	                    .admin_key = r->admin.first_key,
-	                    .closed = r->config.closed,
-	                    .former = former,
-	                    .why = bytes_of(why)},
-	};
+	struct op begin =
+	    OPERATION(begin_epoch, .ballot = r->paxos->master, .members = r_member_list_first(r),
+	              .settings = r_settings_first(r, &settings), .admin_key = r->admin.first_key,
+	              .closed = r->config.closed, .former = former, .why = bytes_of(why));
 
 	R_TRACE(r, "mastership in %" PRIu64 ".%u: proposes its epoch", r->paxos->master.round,
 	        r->paxos->master.replica);

@@ -232,7 +232,7 @@ bool
 r_member_list_propose(struct replica *r, const struct member_view *m)
 {
 	struct buffer packed = BUFFER(LIMIT_ENTRY);
-	struct op op = {.code = OP_set_members, .set_members = {.version = m->version}};
+	struct op op = OPERATION(set_members, .version = m->version);
 
 	must(!r_member_list_changing(r) && r->mastership.serving);
 	op.set_members.members = member_rules_pack(m, &packed);

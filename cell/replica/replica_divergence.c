@@ -9,7 +9,7 @@ r_divergence_compute(struct replica *r, uint64_t index)
 	uint64_t slice = tree_slice_digest(r->tree);
 	uint64_t digest = tree_digest(r->tree) ^ slice * 0x9e3779b97f4a7c15;
 	uint8_t master = r->paxos->master.replica;
-	struct message m = {.code = MSG_digest, .digest = {index, digest}};
+	struct message m = MESSAGE(digest, index, digest);
 
 	divergence_computed(&r->divergence, index, digest);
 	if (master == r->config.paxos.self)

@@ -66,8 +66,7 @@ void
 r_settings_supervise(struct replica *r, const struct member_view *m)
 {
 	const uint32_t minor = member_rules_minor(m);
-	const struct op op = {.code = OP_set_setting,
-	                      .set_setting = {SETTING_minor_version, minor}};
+	const struct op op = OPERATION(set_setting, SETTING_minor_version, minor);
 
 	if (minor <= r_settings_minor(r) || minor <= r->settings.raising ||
 	    r_member_list_changing(r) || !r_lease_valid(r))
@@ -81,10 +80,8 @@ void
 r_settings_send(struct replica *r, uint64_t conn)
 {
 	struct buffer rows = BUFFER(LIMIT_FRAME);
-	struct message m = {
-	    .code = MSG_settings,
-	    .settings = {.applied = r->applied, .keys = tree_signing_keys(r->tree)},
-	};
+	struct message m =
+	    MESSAGE(settings, .applied = r->applied, .keys = tree_signing_keys(r->tree));
 
 	for (uint8_t code = 1; code < SETTING_CODES; code++) {
 		const struct setting_info *info = setting_info(code);

@@ -80,7 +80,7 @@ enum rc
 tree_restore(struct tree *t, int64_t wall_ns)
 {
 	struct buffer op = BUFFER(LIMIT_ENTRY), commands = op, payload = op;
-	struct op restore = {.code = OP_restore, .restore = {.jump = jump_at(wall_ns)}};
+	struct op restore = OPERATION(restore, .jump = jump_at(wall_ns));
 	struct command command = {.stamp_ns = wall_ns};
 	struct tree_outcome out = {0};
 	enum rc rc;

@@ -171,21 +171,17 @@ list_all(const struct asker *to, bool locks)
 
 	for (int answers = 1; l.more; answers++) {
 		const uint64_t after = l.last;
-		struct message question = {.code = MSG_sessions_request,
-		                           .sessions_request = {l.last}};
+		struct message question = MESSAGE(sessions_request, l.last);
 
 		if (locks)
-			question =
-			    (struct message){.code = MSG_locks_request, .locks_request = {l.last}};
+			question = MESSAGE(locks_request, l.last);
 		good = to->ask(to->cell_file, to->key, &question, locks ? MSG_locks : MSG_sessions,
 		               locks ? on_locks : on_sessions, &l);
 		if (good && l.more &&
 		    (l.last <= after || answers == ANSWERS_MAX ||
-		     json_array_size(l.all) > ROWS_MAX || mono_reached(clock_now(), deadline))) {
-			log_error("%s: its master's list of %s has no end", to->cell_file->name,
-			          locks ? "locks" : "sessions");
-			good = false;
-		}
+		     json_array_size(l.all) > ROWS_MAX || mono_reached(clock_now(), deadline)))
+			good = log_error("%s: its master's list of %s has no end",
+			                 to->cell_file->name, locks ? "locks" : "sessions");
 		if (!good) {
 			json_decref(l.all);
 			return NULL;

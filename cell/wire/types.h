@@ -195,6 +195,9 @@ struct op {
 	};
 };
 
+/* The operation of that name, with these fields. */
+#define OPERATION(name, ...) ((struct op){.code = OP_##name, .name = {__VA_ARGS__}})
+
 struct result {
 	enum result_kind kind;
 	union {
@@ -212,5 +215,8 @@ struct message {
 #undef X
 	};
 };
+
+/* The message of that name, with these fields. */
+#define MESSAGE(name, ...) ((struct message){.code = MSG_##name, .name = {__VA_ARGS__}})
 
 #endif

@@ -62,24 +62,6 @@ on_checked(void *user, const struct message *m)
 	         (const char *)why.data);
 }
 
-static int
-check_by_cell(const struct ctl *ctl, const char *sequencer)
-{
-	const struct message question = {
-	    .code = MSG_check_sequencer,
-	    .check_sequencer = {.sequencer = bytes_of(sequencer)},
-	};
-	char answer[LIMIT_WHY + 16];
-	struct cell_admin o;
-	int rc = CTL_FAILED;
-
-	if (cell_admin_begin(ctl, &o) &&
-	    ask_master(&o.cell_file, &o.key, &question, MSG_sequencer_checked, on_checked, answer))
-		rc = verdict(answer);
-	cell_admin_end(&o);
-	return rc;
-}
-
 /* Makes the cell of the sequencer the one that is asked, unless the user means another. */
 static int
 choose(struct ctl *ctl, const char *sequencer, const char *cell)
@@ -106,7 +88,10 @@ run(const struct ctl *ctl, char **argv)
 	static struct run_record mount;
 	char cell[LIMIT_CELL_NAME + 1];
 	const char *name = argv[0] + strlen("/ls/");
+	const struct message question = MESSAGE(check_sequencer, .sequencer = bytes_of(argv[0]));
 	struct ctl named = *ctl;
+	char answer[LIMIT_WHY + 16];
+	struct cell_admin o;
 	struct sequencer s;
 	int code;
 
@@ -116,7 +101,14 @@ run(const struct ctl *ctl, char **argv)
 	if (!ctl->cell_chosen && place_mounted_cells(cell, &mount) == 1)
 		return check_by_mount(&mount, argv[0]);
 	code = choose(&named, argv[0], cell);
-	return code == CTL_OK ? check_by_cell(&named, argv[0]) : code;
+	if (code != CTL_OK)
+		return code;
+	code = CTL_FAILED;
+	if (cell_admin_begin(&named, &o) &&
+	    ask_master(&o.cell_file, &o.key, &question, MSG_sequencer_checked, on_checked, answer))
+		code = verdict(answer);
+	cell_admin_end(&o);
+	return code;
 }
 
 static int

@@ -58,10 +58,8 @@ run_list(const struct ctl *ctl, char **argv)
 
 	(void)argv;
 	while (ok && l.more) {
-		const struct message question = {
-		    .code = MSG_principals_request,
-		    .principals_request = {.after = bytes_of(l.last)},
-		};
+		const struct message question =
+		    MESSAGE(principals_request, .after = bytes_of(l.last));
 
 		ok = ask_master(&o.cell_file, &o.key, &question, MSG_principals, on_principals, &l);
 	}

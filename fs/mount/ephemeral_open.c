@@ -113,7 +113,7 @@ again_heard(struct mount *m, struct call *c, const struct client_answer *a)
 static void
 open_again(struct mount *m, struct inode *i)
 {
-	const struct op op = {.code = OP_open_ephemeral, .open_ephemeral = {i->ino}};
+	const struct op op = OPERATION(open_ephemeral, i->ino);
 	struct call *c = call_behind(m, i, NULL);
 
 	i->opened = i->ino;

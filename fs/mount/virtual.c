@@ -276,7 +276,7 @@ put_lock(struct buffer *to, const struct result_queue *q)
 static void
 ask_next(struct mount *m, struct call *c, uint64_t after, call_then *then)
 {
-	struct op op = {.code = OP_get_queue, .get_queue = {.node = after, .next = 1}};
+	struct op op = OPERATION(get_queue, .node = after, .next = 1);
 
 	call_ask(m, c, &op, then);
 }
