@@ -3,6 +3,8 @@
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/loopback.sh"
 
+scratch="starts err"
+
 case_up() {
 	up_of_three cache_lease=1s session_lease=2s
 	mount_second
@@ -111,7 +113,6 @@ case_a_check_that_fails() {
 case_a_command_that_is_started_again() {
 	local session restarted
 	session=$(sed -n 's/^session: //p' "$m/.cell/status")
-	: > "$work/starts"
 	"$LSCTL" elect --restart --lock-delay 1 "$d/primary" one -- \
 		sh -c 'echo >> "$1"; exec sleep 60' sh "$work/starts" 2> "$work/err" &
 	restarted=$!
@@ -128,7 +129,6 @@ case_a_command_that_is_started_again() {
 # ends the election.
 case_a_hangup_that_is_survived() {
 	local restarted
-	: > "$work/starts"
 	"$LSCTL" elect --restart --lock-delay 1 "$d/primary" one -- bash -c '
 		trap "echo > \"\$0.reloaded\"" HUP
 		echo >> "$0"
@@ -151,7 +151,6 @@ case_a_hangup_that_is_survived() {
 # So that one host after the other has its turn.
 case_a_command_that_ends_is_started_again() {
 	local one two
-	: > "$work/starts"
 	"$LSCTL" elect --restart "$d/primary" one -- \
 		sh -c 'echo one >> "$1"; exit 3' sh "$work/starts" &
 	one=$!
@@ -247,7 +246,6 @@ case_a_mount_that_ends_under_a_new_primary() {
 # It is longer than the grace period of the mount.
 case_an_outage() {
 	local primary r
-	: > "$work/starts"
 	"$LSCTL" elect --restart --lock-delay 1 "$m2/${d##*/}/primary" two -- \
 		sh -c 'echo >> "$1"; exec sleep 60' sh "$work/starts" 2> "$work/err" &
 	primary=$!
@@ -264,7 +262,6 @@ case_an_outage() {
 # As nohup starts it: the hangup ends neither.
 case_a_hangup_that_is_ignored() {
 	local ignores
-	: > "$work/starts"
 	mkfifo "$work/hangs"
 	(
 		trap "" HUP

@@ -5,10 +5,10 @@
 . "$(dirname "$0")/loopback.sh"
 
 WATCHERS=${WATCHERS:-400}
+scratch="events plain seen changes watchers err"
 
 # listen MOUNT: the mount's events are written to $work/events from now on.
 listen() {
-	: > "$work/events"
 	exec 7< "$1/.cell/events"
 	cat <&7 > "$work/events" &
 	listener=$!
@@ -213,7 +213,6 @@ case_a_tree() {
 case_a_tree_and_a_command() {
 	local other=$m2/${d##*/}
 	mkdir -p "$d/a/b"
-	: > "$work/seen"
 	"$LSCTL" watch -r --run "cat '$d'/a/b/* >> '$work/seen'" "$d" 2> "$work/err" &
 	watcher=$!
 	wait_until "it runs at the start" test -s "$work/err"
@@ -537,10 +536,10 @@ case_expired() {
 	id=$(session "$m2")
 	cell_ctl session destroy "$id"
 	wait_until "expired" told_of expired
-	: > "$work/events"
 	# shellcheck disable=SC2016
-	wait_until "it goes on" sh -c 'echo 3 > "$1" && [ -s "$2" ]' - "$m/f" "$work/events"
-	told_of contents_modified
+	wait_until "it goes on" sh -c '
+		echo 3 > "$1" && tail -n 1 "$2" | grep -q contents_modified' - \
+		"$m/f" "$work/events"
 	kill $watcher
 }
 

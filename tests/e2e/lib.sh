@@ -4,7 +4,9 @@
 #
 # A test is a bash script that sources this file, defines functions named case_*, and ends with
 # `run_cases`. Each case runs under `set -e` in a subshell, in an empty directory "$d" of the mount
-# "$m". Output is TAP. Every wait has an end: a command that hangs is a failure, not a hang.
+# "$m". The files of "$work" that are named in "$scratch" are empty then: what another case had in
+# them is not taken for what a command in the background has written. Output is TAP. Every wait has
+# an end: a command that hangs is a failure, not a hang.
 #
 # The test has a network and mounts of its own: its ports are nobody else's, scripts can run side by
 # side, and nothing that it mounts outlives its last process.
@@ -83,8 +85,9 @@ stop() {
 	limit 10 umount "$m" && wait_until "the daemon has left" gone "$daemon"
 }
 
-# Ended, or a zombie that its parent has not waited for.
-gone() { ! grep -q '^State:.[^ZX]' "/proc/$1/status" 2> /dev/null; }
+# Ended with all its threads, or a zombie that its parent has not waited for: the first thread can
+# be one while another still has what they have open.
+gone() { ! grep -q '^State:.[^ZX]' "/proc/$1/task/"*/status 2> /dev/null; }
 
 # pause_s SECONDS: without a process for it. A shell that starts thousands meets a number again that
 # an earlier one had, and may wait for the wrong one for ever.
@@ -176,6 +179,7 @@ run_cases() {
 			set -eE
 			trap 'tell_where "${BASH_SOURCE[0]}" $LINENO "$BASH_COMMAND"' ERR
 			if mountpoint -q "$m"; then mkdir "$d"; fi
+			for file in ${scratch:-}; do rm -f "$work/$file" && : > "$work/$file"; done
 			"$name"
 		) > "$log" 2>&1 < /dev/null
 		if [ $? -eq 0 ]; then

@@ -4,6 +4,8 @@
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/loopback.sh"
 
+scratch="seen pid out events err"
+
 case_up() {
 	up_of_three
 	mount_second
@@ -46,7 +48,6 @@ case_run_after_changes() {
 case_no_run_at_reconnects() {
 	local other=$m2/${d##*/} old plain
 	echo 0 > "$d/f"
-	: > "$work/seen"
 	"$LSCTL" watch --run "cat '$d/f' >> '$work/seen'" "$d/f" 2> "$work/err" &
 	watcher=$!
 	wait_until "it runs at the start" seen 0
@@ -68,7 +69,6 @@ case_no_run_at_reconnects() {
 case_settle() {
 	local other=$m2/${d##*/}
 	echo 0 > "$d/s"
-	: > "$work/seen"
 	"$LSCTL" watch --settle 1s --run "cat '$d/s' >> '$work/seen'" "$d" &
 	watcher=$!
 	wait_until "it runs at the start" seen 0
@@ -81,7 +81,6 @@ case_settle() {
 case_signal() {
 	local other=$m2/${d##*/}
 	echo 0 > "$d/conf"
-	: > "$work/seen"
 	bash -c 'trap "cat \"$1/conf\" >> \"$2/seen\"" HUP; echo $$ > "$2/service.pid"
 		while :; do read -r -t 1 <> "$2/never"; done' - "$d" "$work" &
 	local service=$!
@@ -164,7 +163,6 @@ case_once_that_cannot_be_noted() {
 # Its mount dies, and the session with it: the lock is another's, and the first one records nothing.
 case_once_on_a_mount_that_dies() {
 	local other=$m2/${d##*/}
-	: > "$work/pid"
 	"$LSCTL" once --every 1000d "$other/dies" -- sh -c 'echo $$ > "$1"; exec tail -f "$1"' - \
 		"$work/pid" > "$work/out" 2> "$work/err" &
 	local first=$! rc=0
