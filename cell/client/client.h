@@ -101,6 +101,9 @@ struct client_rights {
 /* An operation, and what it depends on. */
 struct client_call {
 	uint64_t token; /* it is answered with this, exactly once */
+	/* No operation: the caller of the earlier call with this token is answered before it, and
+	 * commands that are made from now on take effect after it. */
+	bool given_up;
 	struct op op;
 	bool ordered; /* its caller is answered already: all later requests come after it */
 	/* The request does not depend on the session: if that is lost before the request can have

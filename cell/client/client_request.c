@@ -33,9 +33,12 @@ client_request_new(const struct client_call *call)
 	struct buffer encoded = BUFFER(LIMIT_OPERATION);
 	struct client_request *r = memory_zero(1, sizeof *r);
 
+	r->token = call->token;
+	r->given_up = call->given_up;
+	if (r->given_up)
+		return r;
 	must(wire_op(op->code)->class != OP_CLASS_MASTER);
 	wire_put_op(&encoded, op);
-	r->token = call->token;
 	r->ordered = call->ordered;
 	r->outlasts = call->outlasts;
 	r->guard = call->guard;
@@ -149,6 +152,7 @@ request_land(struct client *c, struct client_request *r)
 	TAILQ_REMOVE(&c->requests.in_flight, r, entry);
 	c->requests.in_flight_n[r->slot]--;
 	c->requests.in_flight_bytes -= r->op.len;
+	c->requests.given_up_n -= r->given_up;
 }
 
 /* The cell keeps results from the oldest unanswered request on, but only a limited number of
@@ -158,7 +162,8 @@ slot_free(const struct client *c, enum slot_kind kind)
 {
 	const struct client_request *oldest = TAILQ_FIRST(&c->requests.in_flight);
 
-	return c->requests.in_flight_n[kind] < slots[kind] &&
+	return (kind == SLOT_READ || c->requests.given_up_n == 0) &&
+	       c->requests.in_flight_n[kind] < slots[kind] &&
 	       (oldest == NULL || c->requests.next_number - oldest->number < LIMIT_NUMBERS);
 }
 
@@ -263,6 +268,21 @@ withdraw(struct client *c, struct lock_key key)
 			r->withdrawn |= r->code == OP_acquire && is_of(r, key);
 }
 
+/* One that the cell has is ordered by this client, which sends no command before its answer. */
+static void
+give_up(struct client *c, struct client_request *told)
+{
+	struct client_request *r;
+
+	TAILQ_FOREACH(r, &c->requests.queue, entry)
+		r->ordered |= r->token == told->token;
+	TAILQ_FOREACH(r, &c->requests.in_flight, entry) {
+		c->requests.given_up_n += r->token == told->token && !r->given_up;
+		r->given_up |= r->token == told->token;
+	}
+	client_request_free(told);
+}
+
 static enum rc
 refusal(const struct client *c, const struct client_request *r)
 {
@@ -289,6 +309,8 @@ client_request_submit(struct client *c, struct client_request *r)
 {
 	enum rc rc = refusal(c, r);
 
+	if (r->given_up)
+		return give_up(c, r);
 	if (rc != RC_OK) {
 		CLIENT_TRACE(c, "%s of node %llu is refused: %s", wire_op(r->code)->name,
 		             (unsigned long long)r->node, rc_name(rc));
@@ -330,21 +352,21 @@ struct stay {
 	bool ordered;
 };
 
-/* A read overtakes commands, a release or cancel those on other nodes; neither overtakes an ordered
- * request. */
+/* A read overtakes commands, a release or cancel those on other nodes; none an ordered request. */
+static bool
+slot_may_go(const struct client *c, enum slot_kind kind, const struct stay *stay)
+{
+	return slot_free(c, kind) && !(kind == SLOT_COMMAND ? stay->command : stay->ordered);
+}
+
 static bool
 may_go(struct client *c, const struct client_request *r, const struct stay *stay)
 {
-	if (!slot_free(c, r->slot))
+	if (!slot_may_go(c, r->slot, stay))
 		return false;
-	switch (r->slot) {
-	case SLOT_READ:
-		return !stay->ordered;
-	case SLOT_URGENT:
-		return !stay->ordered && (!stay->command || !behind_command(c, r));
-	default:
-		return !stay->command && bytes_free(c, r->op.len);
-	}
+	if (r->slot == SLOT_COMMAND)
+		return bytes_free(c, r->op.len);
+	return r->slot == SLOT_READ || !stay->command || !behind_command(c, r);
 }
 
 /* True when a request further back may be sent. `seen`: how many of each kind stay in front of
@@ -353,8 +375,7 @@ static bool
 others_may_go(const struct client *c, const struct stay *stay, const size_t seen[SLOT_KINDS])
 {
 	for (enum slot_kind kind = 0; kind < SLOT_KINDS; kind++)
-		if (seen[kind] < c->requests.queued_n[kind] && slot_free(c, kind) &&
-		    !(kind == SLOT_COMMAND ? stay->command : stay->ordered))
+		if (seen[kind] < c->requests.queued_n[kind] && slot_may_go(c, kind, stay))
 			return true;
 	return false;
 }
@@ -507,7 +528,7 @@ client_request_fail_all(struct client *c)
 	fail_list(c, &c->requests.queue);
 	memset(c->requests.in_flight_n, 0, sizeof c->requests.in_flight_n);
 	memset(c->requests.queued_n, 0, sizeof c->requests.queued_n);
-	c->requests.in_flight_bytes = 0;
+	c->requests.in_flight_bytes = c->requests.given_up_n = 0;
 	client_reply_forget(c);
 }
 

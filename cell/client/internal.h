@@ -40,6 +40,8 @@ struct client_request {
 	uint64_t node;   /* 0: it concerns no node */
 	enum op_code code;
 	bool ordered;
+	bool given_up;  /* see client_call; of one in flight: the cell was not told that it is
+	                   ordered */
 	bool malformed; /* the operation; a field exceeds its limit, say */
 	bool outlasts;  /* its session: it can be made in the next one */
 	enum slot_kind slot;
@@ -156,6 +158,7 @@ struct client_requests {
 	 * and cancels wait for neither. */
 	size_t in_flight_n[SLOT_KINDS], queued_n[SLOT_KINDS];
 	size_t in_flight_bytes; /* of their operations */
+	size_t given_up_n;      /* of those in flight: until they are answered no command is sent */
 };
 
 /* ---- client.c: replies ---- */

@@ -341,6 +341,7 @@ closes_later(const struct call *c)
 void
 call_give_up(struct mount *m, struct call *c)
 {
+	struct mount_update *u = m->update;
 	int error = EINTR;
 
 	if (c->queue == NULL && c->lock && c->lock->caller == c)
@@ -350,6 +351,11 @@ call_give_up(struct mount *m, struct call *c)
 		            (unsigned long long)c->event.call);
 		answer(m, c, MOUNT_STATUS, EINTR);
 		c->ordered = true;
+		if (c->token != 0 && wire_op(c->op)->slot == SLOT_COMMAND) {
+			ARRAY_ROOM(u->requests, u->requests_n, u->requests_room);
+			u->requests[u->requests_n++] =
+			    (struct client_call){.token = c->token, .given_up = true};
+		}
 		return;
 	}
 	call_status(m, c, error);

@@ -404,24 +404,25 @@ order_of(struct order *orders, size_t *n, uint64_t session, uint64_t node)
 	return &orders[(*n)++];
 }
 
-/* Commands of a session on one node take effect in the order in which they were made, and all
- * behind an ordered one after it; a read on a node sees the ordered ones on it that were made
- * before. An acquire that waited is in nobody's way. One that found the lock busy, and is no entry
- * in the log, may have been decided later than what came after it, when it is made again after a
- * reconnect; what found most disks full is in the log, if anything after it is. Transactions are in
- * order where they touch the same nodes: the model would see it. */
+/* Commands of a session on one node take effect in the order in which they were made; all that come
+ * after an ordered one, or after it was given up, behind it; a read on a node sees the ordered ones
+ * on it that were made before. An acquire that waited is in nobody's way. One that found the lock
+ * busy, and is no entry in the log, may be decided later than what came after it, when it is made
+ * again after a reconnect. Transactions are in order where they touch the same nodes: the model
+ * would see it. */
 static void
 check_order(struct sim *s, const struct record *r, struct order *node, struct order *all)
 {
 	bool read = wire_op(r->op.code)->class == OP_CLASS_READ;
-	bool anew = r->again && r->op.code == OP_acquire;
 	uint64_t at = read ? r->index : r->executed;
 
-	if (read ? at < node->ordered : at <= node->command || at < all->ordered)
+	if (read ? at < node->ordered
+	         : at <= node->command || at < all->ordered ||
+	               (r->after && r->after->session == r->session && at < r->after->executed))
 		sim_fail(s, "request %lu.%lu (%s, at %lu) overtook an earlier one of its session",
 		         (unsigned long)r->session, (unsigned long)r->number,
 		         wire_op(r->op.code)->name, (unsigned long)at);
-	if (read || anew)
+	if (read || (r->again && r->op.code == OP_acquire))
 		return;
 	node->command = at;
 	if (r->ordered)
@@ -440,9 +441,8 @@ history_finish(struct sim *s)
 		bool read = wire_op(r->op.code)->class == OP_CLASS_READ;
 
 		if (!r->answered && !r->lost && !r->own)
-			sim_fail(s, "request %lu.%lu (%s) was never answered",
-			         (unsigned long)r->session, (unsigned long)r->number,
-			         wire_op(r->op.code)->name);
+			sim_fail(s, "request %lu.%lu (%s) was never answered", r->session,
+			         r->number, wire_op(r->op.code)->name);
 		if (r->own || r->session == 0 || r->op.code == OP_transaction || r->refused ||
 		    (r->op.code == OP_acquire && r->op.acquire.acquire.wait) ||
 		    (read ? r->index : r->executed) == 0)

@@ -23,6 +23,7 @@ struct record {
 	struct bytes user;                   /* owned */
 	struct client_rights through, opens; /* the handle; the rights that the answer showed */
 	bool ordered, own;                   /* own: the client's, nobody waits for an answer */
+	struct record *after;                /* given up before this one was made; NULL: none */
 	uint64_t session, number;            /* 0: not sent yet */
 	bool again;                          /* sent more than once */
 	int64_t made, ended;

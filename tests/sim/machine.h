@@ -104,6 +104,12 @@ struct event_reader {
 	bool skips;               /* it has come: what is read next was told some lines later */
 };
 
+/* A request of the mount, or that it has given one up. */
+struct asking {
+	struct record *record;
+	bool given_up;
+};
+
 struct machine {
 	int id;
 	bool up, closing;
@@ -129,8 +135,9 @@ struct machine {
 	size_t holds_n, holds_room;
 	struct mount *mount; /* NULL: the processes ask the client themselves */
 	struct mount_update mount_update;
-	struct record **asking; /* what the mount wants and the client was not told yet */
+	struct asking *asking; /* what the mount wants and the client was not told yet */
 	size_t asking_n, asking_room;
+	struct record *given_up;    /* whose caller was answered before it: the last one */
 	struct mount_watch *wanted; /* likewise */
 	size_t wanted_n, wanted_room;
 	struct event_reader reader;

@@ -12,6 +12,19 @@
 
 /* ---- between the mount and the client ---- */
 
+static struct record *
+asked(const struct sim *s, const struct machine *m, uint64_t mount_token)
+{
+	size_t i = s->history.n;
+	struct record *r;
+
+	do {
+		must(i > 0);
+		r = s->history.records[--i];
+	} while (r->machine != m->id || r->mount_token != mount_token);
+	return r;
+}
+
 /* The update is the mount's until its next step: requests are copied, replies handled at once. */
 static void
 take_update(struct sim *s, struct machine *m)
@@ -19,15 +32,20 @@ take_update(struct sim *s, struct machine *m)
 	struct mount_update *u = &m->mount_update;
 
 	for (size_t i = 0; i < u->requests_n; i++) {
-		struct record *r =
-		    history_begin(s, m->id, -1, &u->requests[i].op, u->requests[i].ordered);
+		struct record *r;
 
+		ARRAY_ROOM(m->asking, m->asking_n, m->asking_room);
+		if (u->requests[i].given_up) {
+			r = asked(s, m, u->requests[i].token);
+			m->asking[m->asking_n++] = (struct asking){r, true};
+			continue;
+		}
+		r = history_begin(s, m->id, -1, &u->requests[i].op, u->requests[i].ordered);
 		r->mount_token = u->requests[i].token;
 		r->through = u->requests[i].opened;
 		r->guard = u->requests[i].guard;
 		handles_asked(s, m, &u->requests[i]);
-		ARRAY_ROOM(m->asking, m->asking_n, m->asking_room);
-		m->asking[m->asking_n++] = r;
+		m->asking[m->asking_n++] = (struct asking){r, false};
 	}
 	for (size_t i = 0; i < u->watches_n; i++) {
 		ARRAY_ROOM(m->wanted, m->wanted_n, m->wanted_room);
@@ -64,8 +82,20 @@ mounts_flush(struct sim *s, struct machine *m)
 	if (m->flushing)
 		return;
 	m->flushing = true;
-	for (size_t i = 0; i < m->asking_n; i++)
-		machine_submit(s, m, m->asking[i]);
+	for (size_t i = 0; i < m->asking_n; i++) {
+		struct record *r = m->asking[i].record;
+		const struct client_call call = {.token = r->token, .given_up = true};
+
+		if (m->asking[i].given_up) {
+			m->given_up = r;
+			machine_event(s, m,
+			              (struct client_event){.kind = CLIENT_REQUEST,
+			                                    .request = client_request_new(&call)});
+			continue;
+		}
+		r->after = m->given_up;
+		machine_submit(s, m, r);
+	}
 	m->asking_n = 0;
 	for (size_t i = 0; i < m->wanted_n && m->up; i++)
 		watches_wanted(s, m, &m->wanted[i]);

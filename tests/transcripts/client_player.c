@@ -291,6 +291,12 @@ COMMAND(request)
 	}
 }
 
+/* The caller of the request with this token is answered before it. */
+COMMAND(given_up)
+{
+	submit(p, &(struct client_call){.token = script_number(s), .given_up = true});
+}
+
 /* Of this node, with contents of the generation that the command names. */
 static void
 set_result(struct player *p, struct result *r, uint64_t node)
@@ -577,6 +583,7 @@ static const struct script_command commands[] = {
     {"events", "FIRST NODE kind=KIND [version=N] [name=NAME] [count=N]", run_events},
     {"answered", "N: requests that are answered at once", run_answered},
     {"cached", "NODE NODES: so many are read with leave", run_cached},
+    {"given_up", "TOKEN", run_given_up},
     {"granted", "NODE [rc=CODE] [owner=N] [acquisition=N]", run_granted},
     {"redirect", "MASTER EPOCH [standby=yes]", run_redirect},
     {"members", "VERSION [voters=IDS] [learners=IDS] [removed=IDS] [standby=yes]", run_members},

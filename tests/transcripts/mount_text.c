@@ -109,9 +109,13 @@ print_op(struct buffer *t, const struct op *op)
 static void
 say_request(struct player *p, const struct client_call *r)
 {
-	const uint64_t node = wire_op_node(&r->op);
+	const uint64_t node = r->given_up ? 0 : wire_op_node(&r->op);
 	struct buffer t = BUFFER(4096);
 
+	if (r->given_up) {
+		say(p, "what comes later waits for it");
+		return;
+	}
 	buffer_printf(&t, "%s %s", r->ordered ? "=>" : "->", wire_op(r->op.code)->name);
 	if (node > NODE_ROOT)
 		buffer_printf(&t, " %llu", (unsigned long long)node);

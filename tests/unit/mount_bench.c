@@ -77,6 +77,8 @@ take_request(struct bench *b, const struct client_call *r)
 	struct buffer packed = BUFFER(LIMIT_ENTRY);
 	struct pending *p;
 
+	if (r->given_up)
+		return;
 	wire_put_op(&packed, &r->op);
 	ARRAY_ROOM(b->pending, b->pending_n, b->pending_room);
 	p = &b->pending[b->pending_n++];
