@@ -43,9 +43,9 @@ BYTES_TREE(cache_names, cache_name, entry, name)
 KEYED_TREE(cache_drops, cache_dropped, entry, node)
 
 void
-cache_begin(struct cache *c)
+cache_begin(struct cache *c, size_t room)
 {
-	*c = (struct cache){0};
+	*c = (struct cache){.room = room};
 	RB_INIT(&c->entries);
 	TAILQ_INIT(&c->uses);
 	RB_INIT(&c->dropped);
@@ -452,7 +452,7 @@ cache_keep(struct cache *c, const struct op *op, const struct cache_reply *reply
 		keep_result(c, op, reply);
 	else if (reply->rc == RC_NOENT && op->code == OP_lookup)
 		keep_name(c, op->lookup.parent, op->lookup.name, 0, reply);
-	return c->entries_n > LIMIT_CACHED || c->bytes > LIMIT_CACHE;
+	return c->entries_n > c->room || c->bytes > LIMIT_CACHE;
 }
 
 /* ---- answers ---- */
@@ -567,7 +567,7 @@ cache_answer(struct cache *c, const struct op *op, struct bytes user, unsigned h
 void
 cache_shrink(struct cache *c, struct cache_nodes *nodes)
 {
-	while (c->entries_n > LIMIT_CACHED / 8 * 7 || c->bytes > LIMIT_CACHE / 8 * 7) {
+	while (c->entries_n > c->room - c->room / 8 || c->bytes > LIMIT_CACHE / 8 * 7) {
 		struct cache_entry *e = TAILQ_FIRST(&c->uses);
 
 		ARRAY_ROOM(nodes->node, nodes->n, nodes->room);

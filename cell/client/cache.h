@@ -40,7 +40,7 @@ TAILQ_HEAD(cache_settled, cache_dropped);
 struct cache {
 	struct cache_entries entries; /* by node */
 	struct cache_uses uses;       /* the least recently used first */
-	size_t entries_n, bytes;
+	size_t entries_n, room, bytes;
 
 	struct cache_drops dropped; /* the nodes that were dropped, by node */
 	struct cache_settled
@@ -55,8 +55,8 @@ struct cache_nodes {
 	size_t n, room;
 };
 
-/* An empty cache. */
-void cache_begin(struct cache *c);
+/* An empty cache with room for that many nodes. */
+void cache_begin(struct cache *c, size_t room);
 /* Frees all of it: the session is over, and numbers begin again. */
 void cache_end(struct cache *c);
 

@@ -12,7 +12,7 @@ client_caching_begin(struct client *c)
 {
 	struct client_caching *k = &c->caching;
 
-	cache_begin(&k->cache);
+	cache_begin(&k->cache, c->config.cached > 0 ? c->config.cached : LIMIT_CACHED);
 	TAILQ_INIT(&k->debts);
 	TAILQ_INIT(&k->given);
 	k->generation = c->config.caching;
@@ -120,6 +120,7 @@ client_caching_drop(struct client *c, const char *why)
 	k->generation++;
 	k->drops += k->kept;
 	k->granted = k->kept = false;
+	k->leave = 0; /* the next master counts anew */
 	debts_free(c);
 	cache_drop_all(&k->cache, c->requests.next_number);
 	if (told)

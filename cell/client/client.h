@@ -32,6 +32,7 @@ struct client_config {
 	int drift_permille; /* maximum difference of two clocks' rates; default 10 */
 	bool lasting;       /* its sessions never expire: an operator ends them, or the client */
 	bool caching;       /* asks for leave; the driver carries out invalidations */
+	size_t cached;      /* nodes at a time; 0: LIMIT_CACHED */
 	uint64_t seed;      /* of nonces and retries; from the driver's random source */
 	uint8_t nonce[LIMIT_NONCE];
 	uint8_t replicas[LIMIT_REPLICAS]; /* ids to try, until the cell sends its members */

@@ -219,7 +219,7 @@ struct client_caching {
 	struct debt_list given; /* the driver has reported them; they are given back when due */
 	bool granted;           /* there is leave to cache, */
 	mono_t leave_end;       /* until then */
-	uint64_t leave;         /* the highest number of leave in a reply */
+	uint64_t leave;         /* the highest number of leave in a reply of this generation */
 	bool kept;              /* a reply was kept in this generation */
 	mono_t used;            /* when the last read was submitted, or the client made */
 	uint64_t hits, misses, invalidations, drops; /* see client_counts */

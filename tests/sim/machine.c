@@ -347,10 +347,10 @@ machine_start(struct sim *s, struct machine *m, uint64_t earlier)
 	    .seed = rng_next(&s->rng),
 	    .earlier_session = earlier,
 	    .caching = rng_chance(&s->rng, s->swarm.caching),
+	    .cached = s->seed % 3 == 0 ? 2 + s->seed / 3 % 8 : 0,
 	};
 
 	must(!m->up);
-	m->caching = config.caching != 0;
 	m->lasting = config.lasting = s->swarm.lasting > 0 && m->left == 0 &&
 	                              rng_chance(&s->rng, s->swarm.lasting) && !guest_is(s, m);
 	m->cell_file = *members_last(s);

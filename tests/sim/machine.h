@@ -126,7 +126,6 @@ struct machine {
 	uint64_t session;   /* the last one that it had */
 	uint64_t destroyed; /* one that somebody else ended */
 	uint8_t nonce[LIMIT_NONCE];
-	bool caching;  /* its sessions ask for leave to cache */
 	bool lasting;  /* its sessions never expire, */
 	uint64_t left; /* and an operator has to end this one of an earlier run; 0: none */
 	struct process processes[PROCESSES_MAX];

@@ -75,7 +75,7 @@ keepalives(const struct sim *s)
 	unsigned n = 0;
 
 	for (int i = 0; i < s->machines_n; i++)
-		n += times(s, (s->machines[i].caching ? cache : session) / 3);
+		n += times(s, (s->machines[i].config.caching ? cache : session) / 3);
 	return n;
 }
 
