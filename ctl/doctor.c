@@ -126,14 +126,14 @@ look_at_acls(json_t *findings, const char *root)
 /* ---- keys that belong to others, or to which others have access ---- */
 
 /* Root reads every file, and owns the machine's key. */
-void
-doctor_key(json_t *findings, const char *path)
+static void
+look_at_key(json_t *findings, const char *path, uid_t owner)
 {
 	struct stat st;
 
 	if (stat(path, &st) < 0)
 		return;
-	if (st.st_uid != geteuid() && st.st_uid != 0)
+	if (st.st_uid != owner && st.st_uid != geteuid() && st.st_uid != 0)
 		finding_add_detail(findings, FINDING_key_foreign, path, "its id is %u",
 		                   (unsigned)st.st_uid);
 	if ((st.st_mode & 077) != 0)
@@ -141,16 +141,23 @@ doctor_key(json_t *findings, const char *path)
 		                   (unsigned)(st.st_mode & 07777));
 }
 
+void
+doctor_key(json_t *findings, const char *path)
+{
+	look_at_key(findings, path, geteuid());
+}
+
 static void
-key_in(json_t *findings, const char *directory, const char *name)
+key_in(json_t *findings, const char *directory, const char *name, uid_t owner)
 {
 	char path[PATH_MAX];
 
 	if (snprintf(path, sizeof path, "%s/%s", directory, name) < PATH_MAX)
-		doctor_key(findings, path);
+		look_at_key(findings, path, owner);
 }
 
-/* A data directory holds the key of a replica, and the cell's signing key. */
+/* A data directory holds the key of a replica, and the cell's signing key. They belong to the user
+ * whose replica it is. */
 static void
 look_at_directory(json_t *findings, const char *directory)
 {
@@ -163,8 +170,8 @@ look_at_directory(json_t *findings, const char *directory)
 	if ((st.st_mode & 077) != 0)
 		finding_add_detail(findings, FINDING_directory_open, directory, "mode %04o",
 		                   (unsigned)(st.st_mode & 07777));
-	key_in(findings, directory, "replica.key");
-	key_in(findings, directory, "signing.key");
+	key_in(findings, directory, "replica.key", st.st_uid);
+	key_in(findings, directory, "signing.key", st.st_uid);
 }
 
 void
@@ -174,9 +181,9 @@ doctor_keys(json_t *findings, const struct ctl *ctl)
 
 	if (ctl->key != NULL)
 		doctor_key(findings, ctl->key);
-	key_in(findings, CELL_FILE_DIRECTORY, "key");
+	key_in(findings, CELL_FILE_DIRECTORY, "key", geteuid());
 	if (home != NULL)
-		key_in(findings, home, ".config/lsfs/key");
+		key_in(findings, home, ".config/lsfs/key", geteuid());
 }
 
 /* The keys in the directory of a cell file: `up` and `cell create` put them there. */
@@ -188,7 +195,7 @@ look_beside(json_t *findings, const char *file)
 
 	snprintf(copy, sizeof copy, "%s", file);
 	directory = dirname(copy);
-	key_in(findings, directory, "admin.key");
+	key_in(findings, directory, "admin.key", geteuid());
 	look_at_directory(findings, directory);
 	for (int id = 1; id <= LIMIT_REPLICA_ID; id++)
 		if (snprintf(data, sizeof data, "%s/%d", directory, id) < PATH_MAX)

@@ -245,6 +245,11 @@ case_a_data_directory_of_this_machine() {
 	cp -r "$cell/1" /var/lib/lsfs/dc1
 	chmod 750 /var/lib/lsfs/dc1
 	finds "/var/lib/lsfs/dc1: others have access to this data directory: mode 0750"
+	chmod 700 /var/lib/lsfs/dc1
+	chown -R 4711 /var/lib/lsfs/dc1
+	well
+	chown 4712 /var/lib/lsfs/dc1/replica.key
+	finds "/var/lib/lsfs/dc1/replica.key: this key belongs to another user: its id is 4712"
 	rm -r /var/lib/lsfs/dc1
 	well
 }
