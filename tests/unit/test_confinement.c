@@ -4,17 +4,21 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/landlock.h>
+#include <linux/sockios.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 #include "cell/base/must.h"
 #include "cell/sys/confinement.h"
@@ -241,6 +245,82 @@ kills_its_parent(void)
 }
 
 static int
+looks_for_a_thread_of_its_parent(void)
+{
+	return syscall(SYS_tgkill, getppid(), getppid(), 0) < 0 ? errno : 0;
+}
+
+/* A signal that is ignored. */
+static int
+signals_its_parent(void)
+{
+	return syscall(SYS_tgkill, getppid(), getppid(), SIGURG) < 0 ? errno : 0;
+}
+
+static int
+queues_a_signal(void)
+{
+	siginfo_t info = {.si_signo = SIGURG, .si_code = SI_QUEUE};
+
+	return syscall(SYS_rt_tgsigqueueinfo, getppid(), getppid(), SIGURG, &info) < 0 ? errno : 0;
+}
+
+/* That of a socket is sent SIGIO, which ends most processes, or another signal. */
+static int
+makes_its_parent_an_owner(void)
+{
+	return fcntl(socket(AF_INET, SOCK_DGRAM, 0), F_SETOWN, getppid()) < 0 ? errno : 0;
+}
+
+static int
+makes_its_parent_an_owner_otherwise(void)
+{
+	const int owner = getppid();
+
+	return ioctl(socket(AF_INET, SOCK_DGRAM, 0), FIOSETOWN, &owner) < 0 ? errno : 0;
+}
+
+static int
+signals_itself(void)
+{
+	signal(SIGUSR1, SIG_IGN);
+	return raise(SIGUSR1) != 0 ? errno : 0;
+}
+
+static int
+makes_set_user_id(void)
+{
+	return fchmod(open(elsewhere, O_RDONLY), 04755) < 0 ? errno : 0;
+}
+
+/* Newer than the headers that this may be compiled with. */
+static int
+makes_set_user_id_by_name(void)
+{
+	enum { FCHMODAT2 = 452 };
+
+	return syscall(FCHMODAT2, AT_FDCWD, elsewhere, 04755, 0) < 0 ? errno : 0;
+}
+
+static int
+gives_away(void)
+{
+	return fchown(open(elsewhere, O_RDONLY), NOBODY, NOBODY) < 0 ? errno : 0;
+}
+
+static int
+sets_an_attribute(void)
+{
+	return fsetxattr(open(elsewhere, O_RDONLY), "user.x", "", 0, 0) < 0 ? errno : 0;
+}
+
+static int
+removes_an_attribute(void)
+{
+	return fremovexattr(open(elsewhere, O_RDONLY), "user.x") < 0 ? errno : 0;
+}
+
+static int
 renames(void)
 {
 	return rename(elsewhere, elsewhere) < 0 ? errno : 0;
@@ -262,6 +342,17 @@ TEST(test_a_mount_of_root)
 	assert_int_equal(is_mounted(false, writes_into_its_parent), EPERM);
 	assert_int_equal(is_mounted(false, kills_its_parent), EPERM);
 	assert_int_equal(is_mounted(false, renames), EPERM);
+	assert_int_equal(is_mounted(false, signals_its_parent), EPERM);
+	assert_int_equal(is_mounted(false, queues_a_signal), EPERM);
+	assert_int_equal(is_mounted(false, makes_its_parent_an_owner), EPERM);
+	assert_int_equal(is_mounted(false, makes_its_parent_an_owner_otherwise), EPERM);
+	assert_int_equal(is_mounted(false, makes_set_user_id), EPERM);
+	assert_int_equal(is_mounted(false, makes_set_user_id_by_name), ENOSYS);
+	assert_int_equal(is_mounted(false, gives_away), EPERM);
+	assert_int_equal(is_mounted(false, sets_an_attribute), EPERM);
+	assert_int_equal(is_mounted(false, removes_an_attribute), EPERM);
+	assert_int_equal(is_mounted(false, looks_for_a_thread_of_its_parent), 0);
+	assert_int_equal(is_mounted(false, signals_itself), 0);
 	assert_int_equal(is_mounted(true, executes), EPERM);
 	assert_int_equal(is_mounted(true, makes_own_file), 0);
 	assert_int_equal(is_mounted(false, reads_elsewhere), 0);
