@@ -6,11 +6,11 @@
 #include "fs/mount/internal.h"
 #include "fs/mount/transaction_text.h"
 
-/* True if a transaction was written, and is not answered yet. */
+/* True if a transaction was written, also one that is too long, and is not answered yet. */
 static bool
 is_pending(const struct handle *h)
 {
-	return h->sequencer.len > 0 && h->edited.len == 0;
+	return (h->sequencer.len > 0 || h->refused != 0) && h->edited.len == 0;
 }
 
 unsigned
@@ -207,6 +207,14 @@ next_sequencer(struct mount *m, struct call *c)
 	free(t);
 }
 
+/* Forgets the lines of the last transaction. */
+static void
+begin(struct handle *h)
+{
+	buffer_reset(&h->sequencer);
+	h->refused = 0;
+}
+
 static void
 commit_entered(struct mount *m, struct call *c)
 {
@@ -219,15 +227,21 @@ commit_entered(struct mount *m, struct call *c)
 		return;
 	}
 	if (c->event.kind == MOUNT_FLUSH && c->event.fate == FATE_KILLED) {
-		buffer_reset(&h->sequencer); /* it may not be whole */
+		begin(h); /* it may not be whole */
 		h->writers_n = 0;
 		call_status(m, c, 0);
 		return;
 	}
 	h->writers_n = 0;
+	h->edited.limit = LIMIT_FRAME;
+	if (h->refused != 0) {
+		buffer_printf(&h->edited, "refused: more than %d bytes\n", TRANSACTION_TEXT);
+		c->error = h->refused;
+		end(m, c);
+		return;
+	}
 	t = memory_zero(1, sizeof *t);
 	right = transaction_text_read(t, buffer_view(&h->sequencer));
-	h->edited.limit = LIMIT_FRAME;
 	if (!right)
 		buffer_printf(&h->edited, "refused: line %u %s\n", t->wrong, t->why);
 	transaction_text_free(t);
@@ -263,17 +277,18 @@ write_entered(struct mount *m, struct call *c)
 	struct handle *h = c->handle;
 
 	if (h->edited.len > 0)
-		buffer_reset(&h->sequencer);
+		begin(h);
 	buffer_reset(&h->edited);
 	h->answer_at = -1;
-	h->sequencer.limit = TRANSACTION_TEXT;
-	if (h->sequencer.len + c->event.data.len > TRANSACTION_TEXT) {
-		call_status(m, c, EFBIG);
-		return;
-	}
-	buffer_put_bytes(&h->sequencer, c->event.data);
 	buffer_note_writer(h, &c->event);
-	call_count(m, c, c->event.data.len);
+	h->sequencer.limit = TRANSACTION_TEXT;
+	buffer_put_bytes(&h->sequencer, c->event.data);
+	if (h->sequencer.failed)
+		h->refused = EFBIG; /* the lines that it has are not all */
+	if (h->refused != 0)
+		call_status(m, c, h->refused);
+	else
+		call_count(m, c, c->event.data.len);
 }
 
 void

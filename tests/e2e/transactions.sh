@@ -153,6 +153,36 @@ case_a_descriptor() {
 	[ -e "$d/by_shell" ]
 }
 
+# What was written before the error is not done either, whether it is read, closed or synced.
+case_more_than_there_is_room_for() {
+	local p=/${d##*/}
+	exec 7<> "$m/.cell/txn"
+	{
+		printf 'create %s/part\n' "$p"
+		not tr '\0' '\n' < /dev/zero 2> "$work/out"
+	} >&7
+	grep -q "File too large" "$work/out"
+	is "$(cat <&7)" "refused: more than 1048576 bytes"
+	printf 'create %s/next\n' "$p" >&7
+	is "$(head -n 1 <&7 | cut -d ' ' -f 1)" "done"
+	exec 7>&-
+	is "$(ls "$d")" next
+	python3 -c '
+import errno, os, sys
+def error(call, *args):
+    try:
+        call(*args)
+    except OSError as e:
+        return errno.errorcode[e.errno]
+for end in os.fsync, os.close:
+    fd = os.open(sys.argv[1], os.O_RDWR)
+    os.write(fd, b"create %s/part\n" % sys.argv[2].encode())
+    while not error(os.write, fd, b"\n" * 65536):
+        pass
+    assert error(end, fd) == "EFBIG"' "$m/.cell/txn" "$p"
+	is "$(ls "$d")" next
+}
+
 case_a_lock_and_its_sequencer() {
 	local p=/${d##*/} other=$m2/${d##*/} sequencer
 	touch "$d/l"
