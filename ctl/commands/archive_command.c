@@ -337,7 +337,7 @@ commit_all(struct import *i, const char *mountpoint)
 		}
 		free(answer);
 	}
-	return rc;
+	return rc == CTL_USAGE ? CTL_FAILED : rc; /* the lines are not the user's */
 }
 
 static int

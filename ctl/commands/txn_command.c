@@ -15,8 +15,9 @@
 
 enum { TEXT = 1024 * 1024 }; /* most bytes of the lines, with the contents of files */
 
-/* Appends the contents of the file as base64; false after an error message. */
-static bool
+/* Appends the contents of the file as base64. Returns CTL_OK, CTL_USAGE if it is too large, or
+ * CTL_FAILED, after an error message. */
+static int
 put_file(struct buffer *to, struct bytes name)
 {
 	struct buffer contents = BUFFER(LIMIT_CONTENTS);
@@ -31,21 +32,22 @@ put_file(struct buffer *to, struct bytes name)
 	if (error != 0) {
 		log_error("%s: %s", path, strerror(error));
 		buffer_free(&contents);
-		return false;
+		return error == EFBIG ? CTL_USAGE : CTL_FAILED;
 	}
 	encoded = mounted_path_base64(buffer_view(&contents));
 	buffer_printf(to, "%s", encoded);
 	free(encoded);
 	buffer_free(&contents);
-	return true;
+	return CTL_OK;
 }
 
 /* Copies the text with @FILE, as the last word of a line, replaced. Words are those that the mount
- * finds: one may stand between quotation marks. */
-static bool
+ * finds: one may stand between quotation marks. Returns what put_file does. */
+static int
 expand(const struct buffer *given, struct buffer *to)
 {
 	struct bytes text = buffer_view(given);
+	int rc = CTL_OK;
 
 	to->failed = given->failed;
 	if (text.len == 0)
@@ -68,18 +70,21 @@ expand(const struct buffer *given, struct buffer *to)
 			buffer_put(to, text.data, len);
 		} else {
 			buffer_put(to, text.data, (size_t)(at - text.data));
-			if (!put_file(to,
-			              (struct bytes){at + 1, len - (size_t)(at - text.data) - 1}))
-				return false;
+			rc = put_file(to,
+			              (struct bytes){at + 1, len - (size_t)(at - text.data) - 1});
+			if (rc != CTL_OK)
+				return rc;
 		}
 		buffer_put_u8(to, '\n');
 		text = (struct bytes){text.data + len, text.len - len};
 		if (end != NULL)
 			text = (struct bytes){text.data + 1, text.len - 1};
 	}
-	if (to->failed)
+	if (to->failed) {
 		log_error("the transaction is longer than %d bytes", TEXT);
-	return !to->failed;
+		rc = CTL_USAGE;
+	}
+	return rc;
 }
 
 /* The record of a mount of the cell that --cell gives, by name or by cell file, or of the only cell
@@ -113,7 +118,7 @@ run(const struct ctl *ctl, char **argv)
 	else if (!find_mount(ctl, &mount))
 		log_error("%s: name one cell that is mounted here, by --cell",
 		          ctl->cell != NULL ? ctl->cell : "txn");
-	else if (expand(&given, &text)) {
+	else if ((rc = expand(&given, &text)) == CTL_OK) {
 		rc = mounted_path_transaction(mount.mountpoint, buffer_view(&text), &answer);
 		if (strncmp(answer, "/", 1) == 0)
 			log_error("%s", answer);

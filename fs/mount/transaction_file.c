@@ -122,7 +122,9 @@ heard(struct mount *m, struct call *c, const struct client_answer *a)
 		put_answer(&h->edited, t, a);
 		if (!mount_session_lost(m, c->session))
 			take_locks(m, c, t, &a->result.transaction);
-	} else if (a->rc == RC_INVAL || a->rc == RC_FULL || a->rc == RC_FBIG || a->rc == RC_NOSPC) {
+	} else if (a->rc == RC_NOSPC) { /* a quota is an operation's own, which has an answer */
+		buffer_printf(&h->edited, "nothing: the disks of most replicas are full\n");
+	} else if (a->rc == RC_INVAL || a->rc == RC_FULL || a->rc == RC_FBIG) {
 		buffer_printf(&h->edited, "refused: %s\n", rc_text(a->rc));
 	} else {
 		buffer_printf(&h->edited, "unknown: %s\n", rc_text(a->rc));

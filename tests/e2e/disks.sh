@@ -101,6 +101,8 @@ case_all_disks_are_full() {
 	for i in 1 2 3; do fill_disk $i; done
 	wait_until "it refuses what grows" no_room
 	wait_until "a monitor hears of it" stopped
+	is "$(exits 1 "$LSCTL" txn <<< "create /new")" \
+		"nothing: the disks of most replicas are full"
 	is "$(limit 5 cat "$m1/kept")" kept
 	limit 10 rm "$m1/large"
 	for i in $(seq 20); do limit 10 rm "$m1/many/$i"; done

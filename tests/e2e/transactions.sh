@@ -130,6 +130,13 @@ case_too_large() {
 		set $p/f @$work/contents
 		set $p/g @$work/contents
 	T
+	one_line 2 "the transaction is longer than 1048576 bytes" \
+		"$LSCTL" --cell dc1 txn < <(head -c 1100000 /dev/zero | tr '\0' '#')
+	head -c 300000 /dev/zero > "$work/contents"
+	one_line 2 "$work/contents: File too large" \
+		"$LSCTL" --cell dc1 txn <<< "set $p/f @$work/contents"
+	one_line 1 "$work/none: No such file or directory" \
+		"$LSCTL" --cell dc1 txn <<< "set $p/f @$work/none"
 	is "$(ls "$d")" ""
 }
 
