@@ -47,7 +47,7 @@ check_by_mount(const struct run_record *mount, const char *sequencer)
 	if (fd >= 0)
 		close(fd);
 	if (n < 0)
-		return CTL_FAILED;
+		return CTL_UNKNOWN;
 	answer[n] = '\0';
 	answer[strcspn(answer, "\n")] = '\0';
 	return verdict(answer);
@@ -103,7 +103,7 @@ run(const struct ctl *ctl, char **argv)
 	code = choose(&named, argv[0], cell);
 	if (code != CTL_OK)
 		return code;
-	code = CTL_FAILED;
+	code = CTL_UNKNOWN;
 	if (cell_admin_begin(&named, &o) &&
 	    ask_master(&o.cell_file, &o.key, &question, MSG_sequencer_checked, on_checked, answer))
 		code = verdict(answer);

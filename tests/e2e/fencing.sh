@@ -279,4 +279,21 @@ second ends"
 	grep -q "stale token" "$work/fenced.err"
 }
 
+# Neither valid nor stale: nobody could say.
+case_check_without_an_answer() {
+	local sequencer i
+	limit 10 umount "$m" "$m2"
+	mount_second grace=1
+	exec 9> "$m2/held"
+	flock 9
+	sequencer=$(attribute sequencer "$m2/held")
+	one_line 3 "$work/none: " \
+		"$LSCTL" --cell "$cell/dc1.conf" --key "$work/none" check "$sequencer"
+	for i in 1 2 3; do kill_replica $i; done
+	one_line 3 ".cell:check: " "$LSCTL" check "$sequencer"
+	exits 3 limit 30 "$LSCTL" --cell "$cell/dc1.conf" --key "$cell/admin.key" \
+		check "$sequencer" > "$work/out"
+	is "$(cat "$work/out")" ""
+}
+
 run_cases
