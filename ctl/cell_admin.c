@@ -18,7 +18,7 @@ static bool
 has_replicas(const struct cell_admin *o)
 {
 	if (cell_file_is_standalone(&o->cell_file))
-		log_error("%s: a cell in one process has no replicas to operate on", o->file);
+		log_error("%s: this needs a cell of lscell processes", o->file);
 	return !cell_file_is_standalone(&o->cell_file);
 }
 

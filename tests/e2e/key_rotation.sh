@@ -186,7 +186,8 @@ case_a_backup_has_no_key() {
 
 case_refused() {
 	one_line 2 "unexpected" "$LSCTL" --cell "$conf" cell rotate-key x
-	one_line 1 "in one process" "$LSCTL" --cell "$work/new/cell.conf" cell rotate-key
+	one_line 1 "needs a cell of lscell processes" \
+		"$LSCTL" --cell "$work/new/cell.conf" cell rotate-key
 }
 
 run_cases

@@ -97,6 +97,17 @@ case_in_use() {
 	stop
 }
 
+case_an_operation_on_a_cell_in_one_process() {
+	start
+	local words
+	for words in "principal list" "session list" "replica list" "cell set quota_nodes=1"; do
+		# shellcheck disable=SC2086 # words
+		one_line 1 "$data/cell.conf: this needs a cell of lscell processes" \
+			"$LSCTL" --cell "$data/cell.conf" $words
+	done
+	stop
+}
+
 case_events_that_cannot_be_written() {
 	start
 	"$LSCTL" watch "$m" > /dev/full 2> "$work/out" &
