@@ -12,6 +12,7 @@
 #include "cell/tree/tree.h"
 
 struct master;
+struct msg_dropped;
 
 /* The cell's signing keys, of Ed25519: for sequencers, tickets and check digits. The first one
  * signs; what any of them has signed is genuine. */
@@ -109,6 +110,9 @@ bool master_of_member(struct master *m, uint64_t conn);
 bool master_has_session(struct master *m, uint64_t conn);
 /* The number of requests without a reply of all sessions of the connection's principal. */
 size_t master_under_way(struct master *m, uint64_t conn);
+/* True if this says that the session of the connection has dropped what a notice names, which it
+ * has not said before. */
+bool master_awaits(struct master *m, uint64_t conn, const struct msg_dropped *msg);
 enum { USAGE_LIMITS = 4 }; /* that a principal has, beside the limits of each session */
 
 /* How near the limits of principals are (m_usage_limits): of the nearest ones, if the connection is

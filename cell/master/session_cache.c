@@ -278,6 +278,19 @@ is_late(const struct master *m, const struct m_session *s, uint64_t upto)
 	       mono_since(m->now, oldest->sent_at).ns > LATE.ns;
 }
 
+bool
+master_awaits(struct master *m, uint64_t conn, const struct msg_dropped *msg)
+{
+	const struct m_connection *c = m_connection_find(m, conn);
+	const struct m_session *s = c != NULL ? c->session : NULL;
+	const struct gate_notice *oldest = s != NULL ? gate_oldest(&s->cache.copies) : NULL;
+
+	if (oldest == NULL || !oldest->sent || msg->session != s->id || msg->epoch != m->epoch)
+		return false;
+	return msg->generation > s->cache.generation ||
+	       (msg->generation == s->cache.generation && msg->upto >= oldest->number);
+}
+
 /* An acknowledgement of an earlier generation says nothing new: all of that generation is
  * dropped. */
 void

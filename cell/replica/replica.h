@@ -158,6 +158,8 @@ bool replica_left(const struct replica *r, mono_t by);
 bool replica_has_session(const struct replica *r, uint64_t conn);
 /* The number of requests without a reply of the principal of a client's connection. */
 size_t replica_under_way(const struct replica *r, uint64_t conn);
+/* True if the session of a client's connection owes an acknowledgement, and this is one. */
+bool replica_awaits(const struct replica *r, uint64_t conn, const struct msg_dropped *msg);
 /* True if this replica is the master, its epoch is applied, and its lease is valid. */
 bool replica_serving(const struct replica *r, mono_t now);
 

@@ -149,6 +149,12 @@ replica_under_way(const struct replica *r, uint64_t conn)
 	return master_under_way(r->master, conn);
 }
 
+bool
+replica_awaits(const struct replica *r, uint64_t conn, const struct msg_dropped *msg)
+{
+	return master_awaits(r->master, conn, msg);
+}
+
 /* ---- the answer ---- */
 
 void

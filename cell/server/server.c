@@ -15,6 +15,7 @@ enum {
 	UNSENT_PARTS = 16, /* connections of a principal that may each have all of it */
 	/* One of them has room for each principal, though others have filled the inbox. */
 	INBOX_PARTS = 8,
+	ACKNOWLEDGEMENT = 256, /* bytes of its frame at most; one that gives nodes back is longer */
 };
 
 static mono_t
@@ -115,6 +116,17 @@ turn_is_over(struct server *s)
 	return false;
 }
 
+/* True if the frame acknowledges a notice, for which others wait: it waits for nothing. There are
+ * no more of these than notices, each of which has cost the master more. */
+static bool
+acknowledges(const struct server *s, unsigned code, uint64_t conn, struct bytes frame)
+{
+	struct message m;
+
+	return code == MSG_dropped && frame.len <= ACKNOWLEDGEMENT &&
+	       wire_get_frame(frame, &m) == RC_OK && replica_awaits(s->replica, conn, &m.dropped);
+}
+
 /* True if the frame must wait in the inbox; a KeepAlive does only where a client sends more of them
  * than it has reason to. */
 static bool
@@ -144,6 +156,10 @@ take(struct server *s, uint64_t conn, unsigned code, struct bytes frame)
 	const bool remote = (conn & GATEWAY_CONN) != 0;
 	size_t waiting;
 
+	if (acknowledges(s, code, conn, frame)) {
+		step_frame(s, conn, code, frame);
+		return true;
+	}
 	if (code == MSG_keepalive || has_others(s))
 		s->heard = now_of(s);
 	if (!must_wait(s, conn, code)) {

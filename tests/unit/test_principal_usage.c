@@ -438,3 +438,105 @@ TEST(test_keepalives_without_end)
 	assert_false(held[0] || held[1]);
 	world_free(w);
 }
+
+/* Within the turn of the server: nothing else happens. */
+static void
+send_in_turn(struct bare_client *c, const struct message *m)
+{
+	struct buffer frame = BUFFER(LIMIT_FRAME);
+
+	wire_put_frame(&frame, m);
+	assert_false(frame.failed);
+	server_send(c->world->host->server, c->world->conns[c->conn - 1]->at, buffer_view(&frame));
+	buffer_free(&frame);
+}
+
+static void
+end_turn(struct bare_client *c)
+{
+	world_send(c->world, c->conn, (struct bytes){0});
+}
+
+static void
+send_request(struct bare_client *c, const struct op *op)
+{
+	struct buffer encoded = BUFFER(LIMIT_ENTRY);
+	struct message m = {.code = MSG_request};
+
+	wire_put_op(&encoded, op);
+	m.request = (struct msg_request){.session = c->session,
+	                                 .epoch = c->epoch,
+	                                 .number = ++c->number,
+	                                 .below = 1,
+	                                 .generation = 1,
+	                                 .op = buffer_view(&encoded)};
+	send_in_turn(c, &m);
+	buffer_free(&encoded);
+}
+
+static void
+send_dropped(struct bare_client *c, uint64_t upto)
+{
+	struct message m = {.code = MSG_dropped};
+
+	m.dropped = (struct msg_dropped){.session = c->session,
+	                                 .epoch = c->epoch,
+	                                 .generation = 1,
+	                                 .upto = upto};
+	send_in_turn(c, &m);
+}
+
+/* The client has leave to cache the node. */
+static void
+cache(struct bare_client *c, uint64_t node)
+{
+	const struct op op = op_of_get(node);
+	struct message m = {.code = MSG_keepalive};
+
+	/* The answer to the second one gives the leave. */
+	for (uint64_t i = 1; i <= 2; i++) {
+		m.keepalive = (struct msg_keepalive){.session = c->session,
+		                                     .epoch = c->epoch,
+		                                     .sequence = i,
+		                                     .generation = 1};
+		bare_send(c, &m);
+	}
+	send_request(c, &op);
+	end_turn(c);
+	assert_int_not_equal(bare_reply(c, c->number)->leave, 0);
+}
+
+/* An acknowledgement, for which others wait, waits for nothing: not for the end of a turn, and not
+ * behind requests of its own client. One that says nothing new waits as they do. */
+TEST(test_acknowledgements)
+{
+	enum { WAITING = 48 };
+	static uint8_t text[64 * 1024];
+	const struct op large = {.code = OP_append, .append = {0, {text, sizeof text}}};
+	struct bare_world *w = world_new(1);
+	struct server *s = w->host->server;
+	struct bare_client a = bare_open(w, 1), b = bare_open(w, 2);
+	const uint64_t node = bare_file(&b, "one");
+	const struct op write = op_of_set(node, "x");
+	size_t waiting;
+
+	cache(&a, node);
+	bare_send_op(&b, &write);
+	assert_int_equal(bare_take(&a, MSG_invalidation)->invalidation.notice, 1);
+	s->turn_runs = true; /* and is over */
+	s->turn_began = (mono_t){0};
+	for (int i = 0; i < WAITING; i++)
+		send_request(&a, &large);
+	waiting = s->inbox.bytes;
+	assert_true(waiting > WAITING * sizeof text);
+	send_dropped(&a, 0);
+	assert_true(s->inbox.bytes > waiting);
+	waiting = s->inbox.bytes;
+	send_dropped(&a, 1);
+	assert_int_equal(s->inbox.bytes, waiting);
+	send_dropped(&a, 1);
+	assert_true(s->inbox.bytes > waiting);
+	end_turn(&a);
+	assert_int_equal(bare_reply(&b, b.number)->rc, RC_OK);
+	world_free(w);
+}
