@@ -331,11 +331,14 @@ call_timeout(struct mount *m)
 			call_give_up(m, c);
 }
 
-/* The close of a descriptor has an effect even if it is interrupted, when it has its handle. */
+/* The close of a descriptor has an effect even if it is interrupted, when it has its handle. Before
+ * it has released its lock its owner, whose number may be used again, gets no other one: requests
+ * for a lock wait behind each other. */
 static bool
 closes_later(const struct call *c)
 {
-	return c->event.kind == MOUNT_FLUSH && c->handle && c->queue == &c->handle->queue;
+	return c->event.kind == MOUNT_FLUSH && c->handle &&
+	       (c->queue == &c->handle->queue || (c->lock && c->queue == &c->lock->queue));
 }
 
 void
