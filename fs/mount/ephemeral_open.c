@@ -19,6 +19,24 @@ close_number(struct mount *m, struct inode *i, uint64_t number)
 	         behind_heard);
 }
 
+/* One of a session that has ended keeps nothing open; it is dead while its file is not. */
+struct handle *
+ephemeral_holder(const struct inode *i)
+{
+	struct handle *h;
+
+	TAILQ_FOREACH(h, &i->handles, of_inode)
+		if (!h->dead || h->poisoned || i->dead)
+			return h;
+	return NULL;
+}
+
+static bool
+is_held(const struct inode *i)
+{
+	return i->keepers > 0 || ephemeral_holder(i) != NULL;
+}
+
 /* One number is enough: when the cell renames the file, the opener moves with it. */
 void
 ephemeral_opened(struct mount *m, struct inode *i, uint64_t number)
@@ -50,7 +68,7 @@ ephemeral_closed(struct mount *m, struct inode *i)
 {
 	uint64_t number = i->opened;
 
-	if (number == 0 || i->keepers > 0 || !TAILQ_EMPTY(&i->handles))
+	if (number == 0 || is_held(i))
 		return;
 	i->opened = 0;
 	close_number(m, i, number);
@@ -110,6 +128,20 @@ again_heard(struct mount *m, struct call *c, const struct client_answer *a)
 	call_end(m, c);
 }
 
+/* The user of one that has the file open, or keeps it. */
+static struct bytes
+user_of(struct mount *m, const struct inode *i)
+{
+	const struct handle *holder = ephemeral_holder(i);
+	struct handle *h;
+
+	RB_FOREACH(h, handle_numbers, &m->handles.by_number)
+		if (holder == NULL && h->made == i)
+			holder = h;
+	must(holder != NULL);
+	return holder->user;
+}
+
 static void
 open_again(struct mount *m, struct inode *i)
 {
@@ -118,7 +150,7 @@ open_again(struct mount *m, struct inode *i)
 
 	i->opened = i->ino;
 	i->opening = true;
-	c->event.user = bytes_copy(TAILQ_FIRST(&i->handles)->user); /* one that has it open */
+	c->event.user = bytes_copy(user_of(m, i));
 	call_ask(m, c, &op, again_heard);
 }
 
@@ -152,12 +184,12 @@ ephemeral_moved(struct mount *m, struct inode *from, struct inode *to)
 		return;
 	if (from->keepers > 0)
 		keepers_moved(m, from, to);
-	if (number != 0 && TAILQ_EMPTY(&from->handles)) {
+	if (number != 0 && ephemeral_holder(from) == NULL) {
 		from->opened = 0;
-		if (from->opening && to->opened == 0 && !TAILQ_EMPTY(&to->handles))
+		if (from->opening && to->opened == 0 && is_held(to))
 			open_again(m, to);
 		ephemeral_opened(m, to, number);
-	} else if (to->opened == 0 && !TAILQ_EMPTY(&to->handles)) {
+	} else if (to->opened == 0 && is_held(to)) {
 		open_again(m, to);
 	}
 }

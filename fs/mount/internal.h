@@ -321,6 +321,8 @@ struct mount_stat virtual_stat(struct mount *m, uint64_t ino);
 /* Records that the session is an opener by this number, of the node or of one that was renamed to
  * it. */
 void ephemeral_opened(struct mount *m, struct inode *i, uint64_t number);
+/* A handle that keeps the node open; NULL: there is none. */
+struct handle *ephemeral_holder(const struct inode *i);
 /* Ends this session's open of the node if its last handle here is closed. */
 void ephemeral_closed(struct mount *m, struct inode *i);
 /* The session has made an ephemeral file, which only the open directory keeps so far. */

@@ -55,8 +55,10 @@ session_died(struct mount *m)
 			lock_die(m, l);
 		inode_put(m, i);
 	}
-	RB_FOREACH(h, handle_numbers, &m->handles.by_number)
+	RB_FOREACH(h, handle_numbers, &m->handles.by_number) {
+		h->poisoned = false; /* a poisoned one keeps its file open */
 		handle_keep(m, h, NULL);
+	}
 	event_watch_forget_all(m);
 	RB_FOREACH(c, call_tokens, &m->calls.asked)
 		if (c->outlasts)

@@ -256,7 +256,7 @@ set_ephemeral(struct mount *m, struct call *c, struct bytes value)
 		call_status(m, c, EINVAL);
 		return;
 	}
-	if (handle_after(c->inode, 0) == NULL) {
+	if (ephemeral_holder(c->inode) == NULL) {
 		call_status(m, c, EBADF);
 		return;
 	}
