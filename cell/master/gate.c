@@ -256,9 +256,18 @@ gate_told(struct gate *g, struct gate_session *s, mono_t now)
 
 	must(n != NULL && !n->sent);
 	n->sent = true;
-	n->sent_at = now;
+	n->sent_at = n->late_from = now;
 	TAILQ_REMOVE(&g->untold, s, entry);
 	return n;
+}
+
+void
+gate_account_pause(struct gate_session *s, span_t pause)
+{
+	struct gate_notice *n;
+
+	TAILQ_FOREACH(n, &s->notices, entry)
+		n->late_from = mono_add(n->late_from, pause);
 }
 
 const struct gate_notice *

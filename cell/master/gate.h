@@ -53,6 +53,7 @@ struct gate_notice {
 	bool sent;
 	bool everything; /* it names all keys of which the session had a copy */
 	mono_t sent_at;
+	mono_t late_from; /* the same, and later by the time in which the master did not run */
 	TAILQ_HEAD(gate_noticed, gate_copy) copies;
 };
 
@@ -120,6 +121,8 @@ void gate_give_back(struct gate *g, struct gate_session *s, uint64_t key, uint64
 struct gate_session *gate_untold(const struct gate *g);
 /* The session's last notice is sent at this time. */
 struct gate_notice *gate_told(struct gate *g, struct gate_session *s, mono_t now);
+/* The master did not run for so long, and could hear no acknowledgement. */
+void gate_account_pause(struct gate_session *s, span_t pause);
 /* The oldest notice that the session has not acknowledged; NULL if there is none. */
 const struct gate_notice *gate_oldest(const struct gate_session *s);
 /* The session has dropped what its notices up to this number name. False: no such notice was

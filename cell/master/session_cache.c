@@ -1,8 +1,7 @@
 /* A leave that has ended is never renewed: the client has dropped everything, or is about to. A new
  * one begins with a higher generation of the client's cache, which shows that nothing of the
  * earlier generation is left. A session is told of each change before that is proposed; a session
- * that acknowledges late, or not before its leave ends, delays others once, and gets no new leave
- * for a while. */
+ * that acknowledges late, or not at all, delays others once, and gets no new leave for a while. */
 #include "cell/base/must.h"
 #include "cell/master/internal.h"
 
@@ -34,6 +33,12 @@ m_cache_has_leave(const struct master *m, const struct m_session *s)
 	return !s->cache.lapsed && mono_before(m->now, s->cache.leave_end);
 }
 
+static bool
+is_late(const struct master *m, const struct gate_notice *n)
+{
+	return n->sent && mono_since(m->now, n->late_from).ns > LATE.ns;
+}
+
 /* The session has not acknowledged in time: each time its penalty doubles. */
 static void
 penalize(struct master *m, struct m_session *s)
@@ -63,7 +68,7 @@ lapse(struct master *m, struct m_session *s)
 {
 	const struct gate_notice *oldest = gate_oldest(&s->cache.copies);
 
-	if (oldest != NULL && oldest->sent)
+	if (oldest != NULL && is_late(m, oldest))
 		penalize(m, s);
 	M_TRACE(m, "session %" PRIu64 " has no leave to cache any more", s->id);
 	s->cache.lapsed = true;
@@ -269,15 +274,6 @@ m_cache_tell(struct master *m)
 	}
 }
 
-static bool
-is_late(const struct master *m, const struct m_session *s, uint64_t upto)
-{
-	const struct gate_notice *oldest = gate_oldest(&s->cache.copies);
-
-	return oldest != NULL && oldest->number <= upto &&
-	       mono_since(m->now, oldest->sent_at).ns > LATE.ns;
-}
-
 bool
 master_awaits(struct master *m, uint64_t conn, const struct msg_dropped *msg)
 {
@@ -297,6 +293,7 @@ void
 m_cache_receive(struct master *m, struct m_connection *c, const struct msg_dropped *msg)
 {
 	struct m_session *s = c->session;
+	const struct gate_notice *oldest;
 	struct cursor at;
 	struct node_key node;
 
@@ -308,7 +305,8 @@ m_cache_receive(struct master *m, struct m_connection *c, const struct msg_dropp
 		show(m, s, msg->generation);
 	if (msg->generation != s->cache.generation)
 		return;
-	if (is_late(m, s, msg->upto))
+	oldest = gate_oldest(&s->cache.copies);
+	if (oldest != NULL && oldest->number <= msg->upto && is_late(m, oldest))
 		penalize(m, s);
 	if (!gate_acknowledge(&m->gate, &s->cache.copies, msg->upto)) {
 		m_connection_breach(m, c, "an acknowledgement of a notice that was not sent");

@@ -345,6 +345,7 @@ m_lease_account_pause(struct master *m, mono_t last)
 	RB_FOREACH(s, m_session_tree, &m->sessions.by_id) {
 		s->lease.expiry = mono_add(s->lease.expiry, pause);
 		m_lease_arm(m, s);
+		gate_account_pause(&s->cache.copies, pause);
 	}
 	m_ttl_account_pause(m, pause);
 }
