@@ -461,6 +461,22 @@ lock_grant(struct mount *m, const struct client_grant *g)
 
 /* ---- freeing ---- */
 
+/* Unlocks of the same owner that came meanwhile have the result of this release; but what a cancel
+ * leaves to the owner is theirs to release. */
+static void
+lock_released(struct mount *m, struct mount_lock *l, int error)
+{
+	struct call *c, *more;
+
+	TAILQ_FOREACH_SAFE(c, &l->queue, waiting, more) {
+		if (c->mode != LOCK_NONE)
+			continue;
+		c->error = error ? error : c->error;
+		if (l->releasing == 0 && l->ask != ASK_GIVING_BACK)
+			call_status(m, c, c->error);
+	}
+}
+
 static void
 release_heard(struct mount *m, struct call *c, const struct client_answer *a)
 {
@@ -469,6 +485,7 @@ release_heard(struct mount *m, struct call *c, const struct client_answer *a)
 
 	must(l->releasing > 0);
 	l->releasing--;
+	lock_released(m, l, error);
 	lock_next(m, l);
 	call_status(m, c, error ? error : c->error);
 }
@@ -496,15 +513,15 @@ lock_release_behind(struct mount *m, struct mount_lock *l)
 	lock_release(m, l, c);
 }
 
-/* Releases what the owner holds. A cancel that is under way must finish first; requests of other
- * calls that still wait are left alone. */
+/* Releases what the owner holds. A cancel that is under way must finish first, and a release that
+ * another call has asked for; requests of other calls that still wait are left alone. */
 void
 lock_unlock(struct mount *m, struct call *c)
 {
 	struct mount_lock *l = c->lock;
 
 	lock_stop_waiting(m, l);
-	if (l->ask == ASK_GIVING_BACK) {
+	if (l->ask == ASK_GIVING_BACK || (l->mode == LOCK_NONE && l->releasing > 0)) {
 		c->mode = LOCK_NONE;
 		lock_wait_turn(m, l, c);
 	} else if (l->mode == LOCK_NONE) {
