@@ -6,7 +6,7 @@
  *   inode.c, handle.c    what the kernel knows; who has it open, and whose turn it is
  *   snapshot.c           the contents that a handle reads
  *   buffer.c, commit.c   its uncommitted writes, and when they are sent
- *   mount_lock.c         the lock of one owner on one node; lost_lock.c: what an operator takes
+ *   mount_lock.c         the lock of one owner on one node; lost_lock.c: what the cell tells of it
  *   file_lock.c          the three kinds of owners: flock, fcntl, the attribute
  *   namespace.c          lookup, mkdir, unlink, rmdir, and rename, the atomic replacement
  *   listing.c            open directories

@@ -1,6 +1,7 @@
-/* Locks that an operator has released. The mount is told of that at once; where it was not
- * connected it asks, since the message may have been sent on the last connection, and not received.
- */
+/* News of locks that the cell sends by itself: that a request is granted or refused after all, that
+ * a lock is lost over a conversion, or that an operator has released it. The mount is told of that
+ * at once; where it was not connected it asks, since the message may have been sent on the last
+ * connection, and not received. */
 #include "cell/wire/codec.h"
 #include "fs/mount/internal.h"
 
@@ -41,6 +42,57 @@ lock_taken_away(struct mount *m, struct mount_lock *l, uint64_t acquisition)
 	lock_lost(m, l);
 	if (is_kept)
 		lock_next(m, l);
+	lock_put(m, l);
+}
+
+/* The cell has released it; but a master that fails now may not have. */
+void
+lock_given_up(struct mount *m, struct mount_lock *l)
+{
+	if (l->mode == LOCK_NONE || l->acquisition == l->asked_acquisition)
+		return;
+	MOUNT_TRACE(m, "acquisition %llu of node %llu is given up: its conversion waits",
+	            (unsigned long long)l->acquisition, (unsigned long long)l->inode->ino);
+	lock_release_behind(m, l);
+}
+
+void
+lock_grant(struct mount *m, const struct client_grant *g)
+{
+	struct inode *i = inode_find(m, g->node);
+	struct mount_lock *l;
+
+	if (i == NULL)
+		return;
+	TAILQ_FOREACH(l, &i->locks, of_inode)
+		if (l->owner == g->owner)
+			break;
+	if (l == NULL)
+		return;
+	l->refs++;
+	if (g->rc == RC_INTR)
+		lock_taken_away(m, l, g->acquisition);
+	/* Of a request that was granted, and whose answer is lost with its connection, another
+	 * answer comes: the lock is looked for then, or the request is in the queue again. */
+	if (l->asked_acquisition != g->acquisition || l->granted ||
+	    (l->ask != ASK_SENT && l->ask != ASK_QUEUED) ||
+	    (g->rc == RC_INTR && l->ask == ASK_SENT)) {
+		lock_put(m, l);
+		return;
+	}
+	if (g->rc == RC_OK)
+		lock_came(m, l);
+	else if (g->rc == RC_QUEUED)
+		lock_given_up(m, l);
+	else if (g->rc == RC_STALE && !i->dead)
+		inode_die(m, i, false);
+	else {
+		if (g->rc == RC_ACCES && l->caller)
+			refusal_note(l->caller, &(struct result_refused){.node = i->ino,
+			                                                 .right = RIGHT_WRITE});
+		lock_refused(m, l, g->rc == RC_ACCES ? EACCES : EIO);
+	}
+	lock_next(m, l);
 	lock_put(m, l);
 }
 

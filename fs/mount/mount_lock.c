@@ -106,8 +106,6 @@ lock_unkeep(struct mount *m, struct mount_lock *l)
 
 /* ---- asking ---- */
 
-static void lock_release_behind(struct mount *m, struct mount_lock *l);
-
 /* A lock is held through the handle now; NULL: by a path. */
 static void
 note_held(struct mount_lock *l, struct handle *h)
@@ -137,7 +135,7 @@ lock_gained(struct mount *m, struct mount_lock *l)
 }
 
 /* The lock of an attribute is set by a path. */
-static void
+void
 lock_refused(struct mount *m, struct mount_lock *l, int error)
 {
 	struct call *c = l->caller;
@@ -159,9 +157,7 @@ is_lowering(const struct mount_lock *l)
 	return (l->ask == ASK_SENT || l->ask == ASK_QUEUED) && l->caller == NULL && !l->is_kept;
 }
 
-/* The cell has granted the request. The call is answered; if the call was interrupted, the grant is
- * recorded for as long as the request is kept. */
-static void
+void
 lock_came(struct mount *m, struct mount_lock *l)
 {
 	if (l->caller) {
@@ -198,17 +194,6 @@ lock_queued(struct mount *m, struct mount_lock *l)
 			call_give_up(m, c);
 	if (l->caller && l->caller->interrupted)
 		call_give_up(m, l->caller);
-}
-
-/* The cell has released it; but a master that fails now may not have. */
-void
-lock_given_up(struct mount *m, struct mount_lock *l)
-{
-	if (l->mode == LOCK_NONE || l->acquisition == l->asked_acquisition)
-		return;
-	MOUNT_TRACE(m, "acquisition %llu of node %llu is given up: its conversion waits",
-	            (unsigned long long)l->acquisition, (unsigned long long)l->inode->ino);
-	lock_release_behind(m, l);
 }
 
 static void
@@ -296,6 +281,15 @@ lock_wait_turn(struct mount *m, struct mount_lock *l, struct call *c)
 }
 
 static void
+lock_taken_over(struct mount *m, struct mount_lock *l, struct call *c)
+{
+	MOUNT_TRACE(m, "call %llu takes over acquisition %llu", (unsigned long long)c->event.call,
+	            (unsigned long long)l->asked_acquisition);
+	l->caller = c;
+	l->asked_fh = c->event.fh;
+}
+
+static void
 lock_start(struct mount *m, struct call *c)
 {
 	struct mount_lock *l = c->lock;
@@ -305,11 +299,8 @@ lock_start(struct mount *m, struct call *c)
 		return;
 	}
 	if (lock_adopts(l, c)) {
-		MOUNT_TRACE(m, "call %llu takes over acquisition %llu",
-		            (unsigned long long)c->event.call,
-		            (unsigned long long)l->asked_acquisition);
 		lock_unkeep(m, l);
-		l->caller = c;
+		lock_taken_over(m, l, c);
 		if (l->granted) {
 			lock_gained(m, l);
 			lock_next(m, l);
@@ -390,6 +381,22 @@ lock_stop_waiting(struct mount *m, struct mount_lock *l)
 		lock_give_back(m, l);
 }
 
+/* Another call of the same owner that waits for the same takes the request over. */
+static bool
+lock_handed_on(struct mount *m, struct mount_lock *l)
+{
+	struct call *c = TAILQ_FIRST(&l->queue);
+
+	while (c != NULL && (c->mode != l->asked || c->event.wait != l->wait || lock_is_had(l, c)))
+		c = TAILQ_NEXT(c, waiting);
+	if (c == NULL)
+		return false;
+	TAILQ_REMOVE(&l->queue, c, waiting);
+	c->queue = NULL;
+	lock_taken_over(m, l, c);
+	return true;
+}
+
 int
 lock_interrupted(struct mount *m, struct mount_lock *l)
 {
@@ -403,6 +410,8 @@ lock_interrupted(struct mount *m, struct mount_lock *l)
 		note_held(l, c->handle);
 		return 0;
 	}
+	if (lock_handed_on(m, l))
+		return EINTR;
 	MOUNT_TRACE(m, "acquisition %llu of node %llu is kept for %d ms",
 	            (unsigned long long)l->asked_acquisition, (unsigned long long)l->inode->ino,
 	            KEEP_MS);
@@ -417,46 +426,6 @@ lock_timeout(struct mount *m)
 
 	while ((l = TAILQ_FIRST(&m->locks.kept)) && mono_reached(m->now, l->kept_until))
 		lock_give_back(m, l);
-}
-
-void
-lock_grant(struct mount *m, const struct client_grant *g)
-{
-	struct inode *i = inode_find(m, g->node);
-	struct mount_lock *l;
-
-	if (i == NULL)
-		return;
-	TAILQ_FOREACH(l, &i->locks, of_inode)
-		if (l->owner == g->owner)
-			break;
-	if (l == NULL)
-		return;
-	l->refs++;
-	if (g->rc == RC_INTR)
-		lock_taken_away(m, l, g->acquisition);
-	/* Of a request that was granted, and whose answer is lost with its connection, another
-	 * answer comes: the lock is looked for then, or the request is in the queue again. */
-	if (l->asked_acquisition != g->acquisition || l->granted ||
-	    (l->ask != ASK_SENT && l->ask != ASK_QUEUED) ||
-	    (g->rc == RC_INTR && l->ask == ASK_SENT)) {
-		lock_put(m, l);
-		return;
-	}
-	if (g->rc == RC_OK)
-		lock_came(m, l);
-	else if (g->rc == RC_QUEUED)
-		lock_given_up(m, l);
-	else if (g->rc == RC_STALE && !i->dead)
-		inode_die(m, i, false);
-	else {
-		if (g->rc == RC_ACCES && l->caller)
-			refusal_note(l->caller, &(struct result_refused){.node = i->ino,
-			                                                 .right = RIGHT_WRITE});
-		lock_refused(m, l, g->rc == RC_ACCES ? EACCES : EIO);
-	}
-	lock_next(m, l);
-	lock_put(m, l);
 }
 
 /* ---- freeing ---- */
@@ -504,7 +473,7 @@ lock_release(struct mount *m, struct mount_lock *l, struct call *c)
 	call_ask(m, c, &op, release_heard);
 }
 
-static void
+void
 lock_release_behind(struct mount *m, struct mount_lock *l)
 {
 	struct call *c = call_behind(m, l->inode, NULL);

@@ -72,19 +72,21 @@ void lock_withdraw(struct mount *m, struct mount_lock *l, int error);
 void lock_drop(struct mount *m, struct mount_lock *l);
 /* The lock was lost with its node or session: waiting calls are answered ESTALE. */
 void lock_die(struct mount *m, struct mount_lock *l);
-/* The call that waits for the lock was interrupted: its place in the queue is kept for a while. But
- * a conversion to shared needs nobody's leave, and others may share the lock already: it goes on.
- * Returns the call's error. */
+/* The call that waits for the lock was interrupted: its place in the queue is kept for a while, or
+ * is that of another call of its owner that asks for the same. But a conversion to shared needs
+ * nobody's leave, and others may share the lock already: it goes on. Returns the call's error. */
 int lock_interrupted(struct mount *m, struct mount_lock *l);
 /* Starts the next calls of the lock's owner, once it has no request under way. */
 void lock_next(struct mount *m, struct mount_lock *l);
 /* The request is not kept any more for a call that was interrupted. */
 void lock_unkeep(struct mount *m, struct mount_lock *l);
-/* The cell has released what the owner held, because the owner waits for a conversion, and another
- * holder waited for one before: they would wait for each other. */
-void lock_given_up(struct mount *m, struct mount_lock *l);
-/* The cell has granted an acquisition, has refused it for good, or an operator has ended it. */
-void lock_grant(struct mount *m, const struct client_grant *g);
+/* The cell has granted the request. The call is answered; if the call was interrupted, the grant is
+ * recorded for as long as the request is kept. */
+void lock_came(struct mount *m, struct mount_lock *l);
+/* The cell has refused the request: its call, if it still waits, has this error. */
+void lock_refused(struct mount *m, struct mount_lock *l, int error);
+/* Releases in the background what the owner holds. */
+void lock_release_behind(struct mount *m, struct mount_lock *l);
 /* Cancels a request that is kept, before the interrupted caller has repeated its call. */
 void lock_stop_waiting(struct mount *m, struct mount_lock *l);
 /* Cancels the requests whose interrupted callers have not repeated their calls in time. */
@@ -92,6 +94,11 @@ void lock_timeout(struct mount *m);
 
 /* ---- lost_lock.c ---- */
 
+/* The cell has released what the owner held, because the owner waits for a conversion, and another
+ * holder waited for one before: they would wait for each other. */
+void lock_given_up(struct mount *m, struct mount_lock *l);
+/* The cell has granted an acquisition, has refused it for good, or an operator has ended it. */
+void lock_grant(struct mount *m, const struct client_grant *g);
 /* An operator has ended this acquisition of the lock's owner. */
 void lock_taken_away(struct mount *m, struct mount_lock *l, uint64_t acquisition);
 /* Asks the cell whether the lock is held. */
