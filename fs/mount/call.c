@@ -364,10 +364,8 @@ call_give_up(struct mount *m, struct call *c)
 	call_status(m, c, error);
 }
 
-/* The errno of a result code. Codes that are meant for the client library, and invalid ones, become
- * EIO. */
-static int
-plain_errno(enum rc rc)
+int
+call_plain_errno(enum rc rc)
 {
 	switch (rc) {
 	case RC_NOT_MASTER:
@@ -392,7 +390,7 @@ call_errno(struct mount *m, struct call *c, const struct client_answer *a)
 		return c->handle ? ESTALE : EIO;
 	/* RC_STALE says that the node of the request is gone; of a rename, one of two. */
 	if (a->rc != RC_STALE || c->op == OP_rename)
-		return plain_errno(a->rc);
+		return call_plain_errno(a->rc);
 	i = inode_find(m, c->node);
 	if (i && !i->dead)
 		inode_die(m, i, false);

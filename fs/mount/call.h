@@ -110,6 +110,9 @@ bool call_cell_answers(const struct mount *m);
 void call_be_patient(struct mount *m, struct call *c);
 /* Gives up the calls whose time has passed; all of them while the cell does not answer. */
 void call_timeout(struct mount *m);
+/* The errno of a result code. Codes that are meant for the client library, and invalid ones, become
+ * EIO. */
+int call_plain_errno(enum rc rc);
 /* The errno for the cell's answer, 0 for RC_OK. If the cell does not know the node of the request,
  * the inode is marked as dead. */
 int call_errno(struct mount *m, struct call *c, const struct client_answer *a);

@@ -90,7 +90,7 @@ lock_grant(struct mount *m, const struct client_grant *g)
 		if (g->rc == RC_ACCES && l->caller)
 			refusal_note(l->caller, &(struct result_refused){.node = i->ino,
 			                                                 .right = RIGHT_WRITE});
-		lock_refused(m, l, g->rc == RC_ACCES ? EACCES : EIO);
+		lock_refused(m, l, call_plain_errno(g->rc));
 	}
 	lock_next(m, l);
 	lock_put(m, l);

@@ -222,10 +222,19 @@ COMMAND(other)
 		bench_other_unlocks(p->b, node_of(p, name));
 	else
 		rc = other_does(p, what, name, script_word(s));
-	if (script_value_number(s, "told", 0) != 0)
-		bench_broken(p->b, node_of(p, name), 1, script_value_number(s, "told", 0));
 	if (rc != RC_OK)
 		script_say(s, "<- %s", rc_name(rc));
+}
+
+COMMAND(granted)
+{
+	struct client_grant g = {.node = node_of(p, script_needed(s)),
+	                         .owner = script_value_number(s, "owner", 1)};
+
+	p->call = 0;
+	g.acquisition = script_number(s);
+	g.rc = script_rc(s, script_value(s, "as"));
+	bench_granted(p->b, &g);
 }
 
 /* The node of a name as the cell has it. */
@@ -350,8 +359,11 @@ static const struct script_command commands[] = {
     {"other",
      "writes|deletes|locks|unlocks|renames|restricts|hides|creates|mkdir|rmdir|fills|empties|"
      "closes|marks|ends|expires|breaks "
-     "NAME ... [told=ACQUISITION]",
+     "NAME ...",
      run_other},
+    {"granted",
+     "NAME ACQUISITION as=CODE [owner=N]: what the cell tells, by itself, of the lock's owner",
+     run_granted},
     {"quota", "BYTES: are left", run_quota},
     {"cell", "NAME: as the cell has it", run_cell},
     {"memory", ": versions, locks and the next deadline", run_memory},

@@ -510,14 +510,11 @@ bench_other_deletes(struct bench *b, const char *name)
 }
 
 void
-bench_broken(struct bench *b, uint64_t node, uint64_t owner, uint64_t acquisition)
+bench_granted(struct bench *b, const struct client_grant *g)
 {
-	const struct client_grant g = {.node = node,
-	                               .owner = owner,
-	                               .acquisition = acquisition,
-	                               .rc = RC_INTR};
-
-	step(b, &(struct mount_event){.kind = MOUNT_GRANT, .grant = &g});
+	step(b, &(struct mount_event){.kind = MOUNT_GRANT, .grant = g});
+	if (!b->hold)
+		bench_answer_all(b);
 }
 
 void

@@ -103,7 +103,7 @@ enum { BENCH_OTHER_OWNER = 7 };
 void bench_other_unlocks(struct bench *b, uint64_t node);
 void bench_other_deletes(struct bench *b, const char *name);
 
-/* An operator has ended this acquisition of the mount, which is told so. */
-void bench_broken(struct bench *b, uint64_t node, uint64_t owner, uint64_t acquisition);
+/* The mount is told of one of its acquisitions. */
+void bench_granted(struct bench *b, const struct client_grant *g);
 
 #endif
