@@ -278,8 +278,7 @@ acquire_new(struct master *m, struct m_session *s, struct m_request *r)
 }
 
 /* Is the number of the acquisition one that its owner has used before? That is not so when an
- * acquire is received again under the number of its request, nor when it presents its ticket: in
- * the epoch that gave the ticket it stands in the queue, or has the lock. */
+ * acquire is received again under the number of its request, nor when it presents its ticket. */
 static bool
 is_reused(struct master *m, struct m_session *s, const struct m_request *r)
 {
@@ -287,16 +286,25 @@ is_reused(struct master *m, struct m_session *s, const struct m_request *r)
 	const struct waiter *w = m_waiter_find(m, a->node, s->id, a->owner, a->acquisition);
 	const uint64_t withdrawn =
 	    withdrawals_find(&s->withdrawals, a->node, a->owner, a->acquisition);
-	struct result_acquired had;
-	enum lock_mode held;
 
 	if (withdrawn != 0 && withdrawn < r->number)
 		return true;
 	if (m_request_find_acquire(s, a->node, a->owner, a->acquisition) != r)
 		return true;
-	if (w != NULL)
-		return a->ticket.epoch == 0 && w->number != r->number;
+	return w != NULL && a->ticket.epoch == 0 && w->number != r->number;
+}
+
+/* In the epoch that gave it the ticket an acquire stands in the queue, or has the lock, unless an
+ * operator has taken that from it. */
+static bool
+is_over(struct master *m, struct m_session *s, const struct m_request *r)
+{
+	const struct acquire *a = &r->acquire;
+	struct result_acquired had;
+	enum lock_mode held;
+
 	return a->ticket.epoch == m->epoch &&
+	       m_waiter_find(m, a->node, s->id, a->owner, a->acquisition) == NULL &&
 	       tree_lock_probe(m->tree, s->id, a, &held) != RC_STALE &&
 	       !tree_lock_held_by(m->tree, s->id, a->owner, a->acquisition, a->node, &had);
 }
@@ -367,6 +375,8 @@ m_lock_acquire(struct master *m, struct m_session *s, struct m_request *r)
 		refuse(m, s, r, RC_ACCES, "its subject has not the right to write");
 	else if (is_reused(m, s, r))
 		refuse(m, s, r, RC_INVAL, "its number was used before");
+	else if (is_over(m, s, r))
+		refuse(m, s, r, RC_INTR, "it had the lock, and an operator has ended that");
 	else if (!reply_if_queued(m, s, r))
 		acquire_in_place(m, s, r);
 }

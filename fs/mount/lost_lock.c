@@ -56,6 +56,27 @@ lock_given_up(struct mount *m, struct mount_lock *l)
 	lock_release_behind(m, l);
 }
 
+/* An operator has ended what the request had been granted, before that was known: with it went what
+ * its owner held before, on which a caller relies again that was interrupted. One that still waits
+ * asks anew. */
+static void
+lock_not_had(struct mount *m, struct mount_lock *l)
+{
+	struct call *c;
+
+	if (l->caller != NULL)
+		lock_given_up(m, l);
+	else
+		lock_lost(m, l);
+	if (l->ask != ASK_QUEUED)
+		return;
+	c = l->caller;
+	l->caller = NULL;
+	lock_refused(m, l, 0);
+	if (c != NULL)
+		lock_acquire(m, c);
+}
+
 void
 lock_grant(struct mount *m, const struct client_grant *g)
 {
@@ -84,6 +105,8 @@ lock_grant(struct mount *m, const struct client_grant *g)
 		lock_came(m, l);
 	else if (g->rc == RC_QUEUED)
 		lock_given_up(m, l);
+	else if (g->rc == RC_INTR)
+		lock_not_had(m, l);
 	else if (g->rc == RC_STALE && !i->dead)
 		inode_die(m, i, false);
 	else {

@@ -433,28 +433,21 @@ lock_timeout(struct mount *m)
 /* Unlocks of the same owner that came meanwhile have the result of this release; but what a cancel
  * leaves to the owner is theirs to release. */
 static void
-lock_released(struct mount *m, struct mount_lock *l, int error)
-{
-	struct call *c, *more;
-
-	TAILQ_FOREACH_SAFE(c, &l->queue, waiting, more) {
-		if (c->mode != LOCK_NONE)
-			continue;
-		c->error = error ? error : c->error;
-		if (l->releasing == 0 && l->ask != ASK_GIVING_BACK)
-			call_status(m, c, c->error);
-	}
-}
-
-static void
 release_heard(struct mount *m, struct call *c, const struct client_answer *a)
 {
 	struct mount_lock *l = c->lock;
 	int error = call_errno(m, c, a);
+	struct call *other, *more;
 
 	must(l->releasing > 0);
 	l->releasing--;
-	lock_released(m, l, error);
+	TAILQ_FOREACH_SAFE(other, &l->queue, waiting, more) {
+		if (other->mode != LOCK_NONE)
+			continue;
+		other->error = error ? error : other->error;
+		if (l->releasing == 0 && l->ask != ASK_GIVING_BACK)
+			call_status(m, other, other->error);
+	}
 	lock_next(m, l);
 	call_status(m, c, error ? error : c->error);
 }

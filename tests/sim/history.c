@@ -204,10 +204,13 @@ static void
 check_command(struct sim *s, struct record *r)
 {
 	const struct outcome *want = &r->want, *got = &r->got;
+	const struct acquire *a = &r->op.acquire.acquire;
+	const bool unlocked = r->op.code == OP_acquire && /* an operator took the lock from it */
+	                      unlocks_has(s, a->node, r->session, a->acquisition);
 
 	if (r->op.code == OP_acquire && (r->rc == RC_BUSY_LOCK || r->rc == RC_QUEUED))
 		return; /* the master may refuse it and propose nothing */
-	if (r->op.code == OP_acquire && r->rc == RC_INTR && r->given_up)
+	if (r->op.code == OP_acquire && r->rc == RC_INTR && (r->given_up || unlocked))
 		return;
 	if (r->op.code == OP_acquire && r->rc == RC_ACCES && r->executed == 0) {
 		model_check_refused(s, r);
@@ -226,11 +229,8 @@ check_command(struct sim *s, struct record *r)
 	check_field(s, r, "the result", want->rc, r->rc);
 	if (r->rc != RC_OK)
 		return;
-	/* An operator took the lock, which came to it again: the answer that is kept is the first.
-	 */
-	if (r->op.code == OP_acquire && unlocks_has(s, r->op.acquire.acquire.node, r->session,
-	                                            r->op.acquire.acquire.acquisition))
-		return;
+	if (unlocked)
+		return; /* it came to it again: the answer that is kept is the first */
 	check_field(s, r, "the node", want->node, got->node);
 	check_field(s, r, "the source", want->source, got->source);
 	check_field(s, r, "the generation", want->generation, got->generation);
