@@ -7,14 +7,14 @@
 
 /* Calls through a handle that relied on it fail from now on. */
 static void
-lock_lost(struct mount *m, struct mount_lock *l)
+lock_lost(struct mount *m, struct mount_lock *l, const char *why)
 {
 	struct handle *h;
 
 	if (l->mode == LOCK_NONE)
 		return;
-	MOUNT_TRACE(m, "the lock of node %llu is lost: acquisition %llu was ended by an operator",
-	            (unsigned long long)l->inode->ino, (unsigned long long)l->acquisition);
+	MOUNT_TRACE(m, "the lock of node %llu is lost: acquisition %llu was ended by %s",
+	            (unsigned long long)l->inode->ino, (unsigned long long)l->acquisition, why);
 	l->mode = LOCK_NONE;
 	if (l->kind == LOCK_FLOCK && (h = handle_find(m, l->key)) != NULL)
 		handle_poisoned(m, h);
@@ -39,21 +39,34 @@ lock_taken_away(struct mount *m, struct mount_lock *l, uint64_t acquisition)
 		l->granted = false;
 		l->ask = ASK_NONE;
 	}
-	lock_lost(m, l);
+	lock_lost(m, l, "an operator");
 	if (is_kept)
 		lock_next(m, l);
 	lock_put(m, l);
 }
 
-/* The cell has released it; but a master that fails now may not have. */
+/* The cell has released it; but a master that fails now may not have. For flock(2) that is the
+ * rule. For fcntl(2) it is a deadlock: what was read under the shared lock may be changed now, so
+ * neither may a waiting call succeed, nor that of a caller that was interrupted be repeated. */
 void
 lock_given_up(struct mount *m, struct mount_lock *l)
 {
+	struct handle *h = handle_find(m, l->asked_fh);
+
 	if (l->mode == LOCK_NONE || l->acquisition == l->asked_acquisition)
 		return;
 	MOUNT_TRACE(m, "acquisition %llu of node %llu is given up: its conversion waits",
 	            (unsigned long long)l->acquisition, (unsigned long long)l->inode->ino);
+	if (l->kind == LOCK_RECORD && l->caller == NULL) {
+		if (h != NULL)
+			record_lock_gained(l, h);
+		lock_lost(m, l, "its conversion");
+	}
 	lock_release_behind(m, l);
+	if (l->kind != LOCK_RECORD)
+		return;
+	lock_empty_queue(m, l, NULL, EDEADLK);
+	lock_withdraw(m, l, EDEADLK);
 }
 
 /* An operator has ended what the request had been granted, before that was known: with it went what
@@ -67,7 +80,7 @@ lock_not_had(struct mount *m, struct mount_lock *l)
 	if (l->caller != NULL)
 		lock_given_up(m, l);
 	else
-		lock_lost(m, l);
+		lock_lost(m, l, "an operator");
 	if (l->ask != ASK_QUEUED)
 		return;
 	c = l->caller;

@@ -95,7 +95,8 @@ void lock_timeout(struct mount *m);
 /* ---- lost_lock.c ---- */
 
 /* The cell has released what the owner held, because the owner waits for a conversion, and another
- * holder waited for one before: they would wait for each other. */
+ * holder waited for one before: they would wait for each other. By flock(2) the owner goes on
+ * waiting; by fcntl(2) its calls fail. */
 void lock_given_up(struct mount *m, struct mount_lock *l);
 /* The cell has granted an acquisition, has refused it for good, or an operator has ended it. */
 void lock_grant(struct mount *m, const struct client_grant *g);
