@@ -32,7 +32,8 @@ mtime_heard(struct mount *m, struct call *c, const struct client_answer *a)
 }
 
 /* A time that is set by a process with uncommitted writes (cp -p) is for the version that it will
- * commit. */
+ * commit. But the present time is a sign of life, as any time is on a file with a time to live:
+ * that can't wait for the commit. */
 static void
 set_mtime(struct mount *m, struct call *c)
 {
@@ -50,6 +51,8 @@ set_mtime(struct mount *m, struct call *c)
 	if (h) {
 		h->dated = !now;
 		h->mtime_ns = c->event.mtime_ns;
+	}
+	if (h && !now && c->inode->attr.ttl_s == 0) {
 		setattr_answer(m, c);
 		return;
 	}
