@@ -317,6 +317,12 @@ engine_wants(const struct engine *e, const struct mount_event *event)
 	return mount_wants(e->mount, event);
 }
 
+uint64_t
+engine_shown(const struct engine *e, uint64_t ino)
+{
+	return mount_shown(e->mount, ino);
+}
+
 struct client_status
 engine_status(const struct engine *e)
 {

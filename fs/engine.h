@@ -46,6 +46,8 @@ void engine_call(struct engine *e, struct mount_event *event);
 /* The facts about the caller that the mount needs for this call (mount_wants): the FUSE driver
  * looks them up first. */
 unsigned engine_wants(const struct engine *e, const struct mount_event *event);
+/* The number that stat(2) shows for what the kernel calls `ino` (mount_shown). */
+uint64_t engine_shown(const struct engine *e, uint64_t ino);
 
 /* The state of the mount's session. */
 struct client_status engine_status(const struct engine *e);

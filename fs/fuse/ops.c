@@ -37,7 +37,9 @@ ops_call(fuse_req_t req, struct mount_event *event)
 	if (wants & WANTS_FATE)
 		event->fate = proc_fate(&d->callers, event->thread);
 	if (wants & WANTS_DESCRIPTORS)
-		event->has_other = proc_has_descriptor(event->thread, event->ino, &d->mounted);
+		event->has_other =
+		    proc_has_descriptor(event->thread, event->ino,
+		                        engine_shown(d->engine, event->ino), &d->mounted);
 	reply_park(&d->replies, req, event);
 	engine_call(d->engine, event);
 }

@@ -202,16 +202,17 @@ is_our_mount(pid_t pid, int id, const struct mountinfo *ours)
 }
 
 static bool
-writes_into(pid_t pid, const char *number, uint64_t ino, const struct mountinfo *ours)
+writes_into(pid_t pid, const char *number, uint64_t ino, uint64_t shown,
+            const struct mountinfo *ours)
 {
 	struct proc_descriptor one;
 
-	return proc_file_descriptor(pid, number, &one) && one.ino == ino &&
+	return proc_file_descriptor(pid, number, &one) && (one.ino == ino || one.ino == shown) &&
 	       (one.flags & O_ACCMODE) != O_RDONLY && is_our_mount(pid, one.mount, ours);
 }
 
 bool
-proc_has_descriptor(pid_t pid, uint64_t ino, const struct mountinfo *ours)
+proc_has_descriptor(pid_t pid, uint64_t ino, uint64_t shown, const struct mountinfo *ours)
 {
 	struct dirent *entry;
 	bool found = false;
@@ -225,7 +226,7 @@ proc_has_descriptor(pid_t pid, uint64_t ino, const struct mountinfo *ours)
 		if (entry->d_name[0] == '.')
 			continue;
 		seen++;
-		found = writes_into(pid, entry->d_name, ino, ours);
+		found = writes_into(pid, entry->d_name, ino, shown, ours);
 	}
 	if (d)
 		closedir(d);

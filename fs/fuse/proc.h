@@ -52,9 +52,11 @@ enum mount_fate proc_fate(struct pidfds *known, pid_t thread);
 enum mount_fate proc_fate_at_signal(pid_t thread);
 
 /* Whether the process has a descriptor through which it can write, open on inode `ino` of the mount
- * `ours`; unknown is no. The loop, and with it every other call, waits meanwhile; to keep that to
- * about a millisecond only the lowest 64 descriptors are read, among which are those that a shell
- * redirects. During a FLUSH the descriptor that is being closed is not one of them. */
-bool proc_has_descriptor(pid_t pid, uint64_t ino, const struct mountinfo *ours);
+ * `ours`; unknown is no. /proc shows the number that the kernel was last told for the inode, which
+ * is `shown` once a renamed file was asked about. The loop, and with it every other call, waits
+ * meanwhile; to keep that to about a millisecond only the lowest 64 descriptors are read, among
+ * which are those that a shell redirects. During a FLUSH the descriptor that is being closed is not
+ * one of them. */
+bool proc_has_descriptor(pid_t pid, uint64_t ino, uint64_t shown, const struct mountinfo *ours);
 
 #endif

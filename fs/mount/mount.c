@@ -158,6 +158,12 @@ mount_wants(const struct mount *m, const struct mount_event *event)
 	}
 }
 
+uint64_t
+mount_shown(const struct mount *m, uint64_t ino)
+{
+	return inode_where((struct mount *)m, ino);
+}
+
 /* ---- the kinds of calls ---- */
 
 static void

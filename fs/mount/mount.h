@@ -175,6 +175,9 @@ enum { WANTS_PROCESS = 1, WANTS_FATE = 2, WANTS_DESCRIPTORS = 4 };
 /* The facts that the call needs (WANTS_*, or-ed); the driver asks the kernel only for these. Call
  * it right before the step. */
 unsigned mount_wants(const struct mount *m, const struct mount_event *event);
+/* The number that stat(2) shows for what the kernel calls `ino`: that of the node that has taken
+ * the place of a renamed file. */
+uint64_t mount_shown(const struct mount *m, uint64_t ino);
 
 enum mount_reply_kind {
 	MOUNT_STATUS,

@@ -22,6 +22,19 @@ case_one_commit_for_each_writer() {
 	is "$(generation "$d/f")" $((before + 3))
 }
 
+# The kernel goes on with the number of the renamed file, and shows that of the replaced one.
+case_one_commit_after_a_rename() {
+	echo 0 > "$d/a"
+	echo 1 > "$d/b"
+	mv "$d/a" "$d/b"
+	echo x > "$d/b"
+	stat "$d/b" > /dev/null
+	local before
+	before=$(generation "$d/b")
+	echo y > "$d/b"
+	is "$(generation "$d/b")" $((before + 1))
+}
+
 case_nobody_sees_the_empty_file_of_a_rewrite() {
 	echo 0 > "$d/f"
 	local i

@@ -44,7 +44,7 @@ is_seen(int extra, int flags)
 			pause();
 	}
 	must(read(ready[0], &byte, 1) == 1);
-	seen = proc_has_descriptor(child, st.st_ino, &devices);
+	seen = proc_has_descriptor(child, st.st_ino, 0, &devices);
 	kill(child, SIGKILL);
 	waitpid(child, NULL, 0);
 	close(ready[0]);
@@ -59,7 +59,7 @@ TEST(test_descriptors)
 	assert_false(is_seen(0, O_RDONLY));
 	assert_false(is_seen(0, -1));
 	assert_false(is_seen(MANY, O_WRONLY)); /* not within its time */
-	assert_false(proc_has_descriptor(0, 1, &devices));
+	assert_false(proc_has_descriptor(0, 1, 1, &devices));
 }
 
 static void
