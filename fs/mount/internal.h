@@ -314,6 +314,9 @@ void xattr_remove(struct mount *m, struct call *c);
 void virtual_call(struct mount *m, struct call *c);
 /* The virtual file of this name in .cell; 0 if there is none. */
 uint64_t virtual_named(struct bytes name);
+/* The file of .cell that every directory also has, as .cell:NAME: where only a part of the cell is
+ * mounted, as in containers, .cell itself is not visible. 0: it is no such name. */
+uint64_t virtual_beside(struct bytes name);
 /* Prints the text of .cell/status, which needs no cell. */
 void virtual_status_text(const struct mount *m, struct buffer *to);
 /* The attributes of a directory or file of .cell. */

@@ -3,20 +3,6 @@
 #include <sys/stat.h>
 #include "fs/mount/internal.h"
 
-#define BESIDE ".cell:"
-
-/* The file of .cell that every directory also has, as .cell:NAME: where only a part of the cell is
- * mounted, as in containers, .cell itself is not visible. 0: it is no such name. */
-static uint64_t
-virtual_beside(struct bytes name)
-{
-	const size_t n = strlen(BESIDE);
-
-	if (name.len <= n || memcmp(name.data, BESIDE, n) != 0)
-		return 0;
-	return virtual_named((struct bytes){name.data + n, name.len - n});
-}
-
 static bool
 is_reserved(uint64_t parent, struct bytes name)
 {

@@ -217,6 +217,33 @@ begin(struct handle *h)
 	h->refused = 0;
 }
 
+static bool
+is_reserved(struct bytes path)
+{
+	const uint8_t *name = memrchr(path.data, '/', path.len);
+
+	if (name == NULL)
+		return false;
+	name++;
+	return virtual_beside((struct bytes){name, path.len - (size_t)(name - path.data)}) != 0;
+}
+
+/* A node of a reserved name would be hidden behind the file of .cell. */
+static bool
+names_allowed(struct transaction_text *t)
+{
+	for (uint32_t i = 0; i < t->n && t->why == NULL; i++) {
+		const struct transaction_line *l = &t->lines[i];
+
+		if ((l->op.code == OP_create && is_reserved(l->path)) ||
+		    (l->op.code == OP_rename && is_reserved(l->step.new_path))) {
+			t->wrong = l->number;
+			t->why = "makes a reserved name";
+		}
+	}
+	return t->why == NULL;
+}
+
 static void
 commit_entered(struct mount *m, struct call *c)
 {
@@ -243,7 +270,7 @@ commit_entered(struct mount *m, struct call *c)
 		return;
 	}
 	t = memory_zero(1, sizeof *t);
-	right = transaction_text_read(t, buffer_view(&h->sequencer));
+	right = transaction_text_read(t, buffer_view(&h->sequencer)) && names_allowed(t);
 	if (!right)
 		buffer_printf(&h->edited, "refused: line %u %s\n", t->wrong, t->why);
 	transaction_text_free(t);

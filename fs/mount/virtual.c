@@ -1,6 +1,7 @@
 /* The virtual directory /.cell. Only reads of `changes`, `locks` and `check`, and commits of `txn`,
  * wait for the cell, and reads of `changes` and `events` for what happens next. */
 #include <fcntl.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include "config.h"
@@ -27,6 +28,17 @@ virtual_named(struct bytes name)
 		if (bytes_equal(name, bytes_of(files[i].name)))
 			return files[i].ino;
 	return 0;
+}
+
+uint64_t
+virtual_beside(struct bytes name)
+{
+	static const char beside[] = ".cell:";
+	const size_t n = strlen(beside);
+
+	if (name.len <= n || memcmp(name.data, beside, n) != 0)
+		return 0;
+	return virtual_named((struct bytes){name.data + n, name.len - n});
 }
 
 static mode_t

@@ -97,6 +97,9 @@ case_wrong_lines() {
 	one_line 2 "line 2 is a condition" "$LSCTL" --cell dc1 txn <<< $'create /x\nif /y absent'
 	one_line 2 "line 2 is a condition" "$LSCTL" --cell dc1 txn <<< $'else\nif /y absent'
 	one_line 2 "line 3 comes a second time" "$LSCTL" --cell dc1 txn <<< $'else\ncreate /x\nelse'
+	for line in "create /.cell:status" "mkdir /a/.cell:txn" "rename /x /.cell:locks"; do
+		one_line 2 "line 1 makes a reserved name" "$LSCTL" --cell dc1 txn <<< "$line"
+	done
 	for line in "create /x//y" "create //x" "create /x/" "create x"; do
 		one_line 2 "line 1 needs a path" "$LSCTL" --cell dc1 txn <<< "$line"
 	done
