@@ -22,6 +22,7 @@ owe(struct handle *h, int error, bool heard)
 		return false;
 	h->owed = error;
 	h->heard = heard;
+	h->rename_told = false;
 	return true;
 }
 

@@ -454,6 +454,7 @@ rename_committed(struct mount *m, struct call *holder)
 {
 	struct call *c = holder->parent;
 
+	holder->handle->rename_told |= holder->error != 0;
 	if (c->error == 0)
 		c->error = holder->error;
 	TAILQ_INSERT_TAIL(&c->held, holder, waiting);
@@ -461,16 +462,15 @@ rename_committed(struct mount *m, struct call *holder)
 	rename_prepare(m, c);
 }
 
-/* A rename after which the target lacks what was written fails, once; and not with ESTALE, at which
- * the kernel would call again. */
+/* A rename after which the target lacks what was written fails, once, whoever asks for it; its
+ * writers are told all the same. Not with ESTALE, at which the kernel would call again. */
 static void
 rename_entered(struct mount *m, struct call *holder)
 {
 	struct handle *h = holder->handle;
 
-	if (h->edit == EDIT_NONE)
-		holder->error = commit_unheard(h, &holder->parent->event);
-	h->heard |= holder->error != 0;
+	if (!h->heard && !h->rename_told)
+		holder->error = h->owed;
 	if (holder->error == ESTALE)
 		holder->error = EIO;
 	if (holder->error)
