@@ -492,6 +492,7 @@ list_some(struct mount *m, struct call *c, enum op_code from, const struct resul
 static void
 list_lock_heard(struct mount *m, struct call *c, const struct client_answer *a)
 {
+	const bool may_write = (call_sees(c, c->inode).rights & RIGHT_WRITE) != 0;
 	int error = call_path_errno(m, c, a);
 	struct result own;
 
@@ -502,7 +503,7 @@ list_lock_heard(struct mount *m, struct call *c, const struct client_answer *a)
 	list_some(m, c, OP_get_lock, &a->result);
 	if (a->result.lock.waiters > 0)
 		list_some(m, c, OP_get_queue, NULL);
-	if (is_holder(m, &a->result.lock, &own))
+	if (may_write && is_holder(m, &a->result.lock, &own))
 		list_some(m, c, OP_get_sequencer, &own);
 	call_data(m, c, c->text);
 }
