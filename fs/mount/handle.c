@@ -417,10 +417,8 @@ open_heard(struct mount *m, struct call *c, const struct client_answer *a)
 	ephemeral_open(m, c, open_done);
 }
 
-/* The rights on a file that was deleted here: no name leads to it any more, only the folder of a
- * process's descriptors, and to its user those that it has open. */
-static unsigned
-deleted_rights(const struct inode *i, struct bytes user)
+unsigned
+handle_rights_deleted(const struct inode *i, struct bytes user)
 {
 	const struct handle *h;
 	unsigned rights = 0;
@@ -456,7 +454,7 @@ handle_open(struct mount *m, struct call *c)
 	unsigned rights;
 
 	call_refer(c, inode_get(m, inode_where(m, c->event.ino)));
-	rights = deleted_rights(c->inode, c->event.user);
+	rights = handle_rights_deleted(c->inode, c->event.user);
 	op.get_attr.node = c->inode->ino;
 	if (rights)
 		open_deleted(m, c, rights);

@@ -133,6 +133,9 @@ void handle_die(struct mount *m, struct handle *h);
 bool handle_writable(const struct handle *h);
 /* OPEN of a file. */
 void handle_open(struct mount *m, struct call *c);
+/* The rights on a file that was deleted here: no name leads to it any more, only the folder of a
+ * process's descriptors, and to its user those that it has open. 0: it does not live on for him. */
+unsigned handle_rights_deleted(const struct inode *i, struct bytes user);
 /* CREATE of a file. */
 void handle_create(struct mount *m, struct call *c);
 /* Attaches a sequencer (Chubby's SetSequencer): the handle's calls work only while it is valid. */

@@ -285,8 +285,15 @@ void
 inode_access(struct mount *m, struct call *c)
 {
 	struct op op = {.code = OP_get_attr};
+	struct attr attr;
 
 	call_refer(c, inode_get(m, inode_where(m, c->event.ino)));
+	attr = c->inode->attr;
+	attr.rights = (uint8_t)handle_rights_deleted(c->inode, c->event.user);
+	if (attr.rights) {
+		call_status(m, c, access_denied(&attr, c->event.flags));
+		return;
+	}
 	op.get_attr.node = c->inode->ino;
 	call_ask(m, c, &op, access_heard);
 }

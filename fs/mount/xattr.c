@@ -337,6 +337,16 @@ ask_node(struct mount *m, struct call *c, enum op_code code, call_then *then)
 	call_ask(m, c, &op, then);
 }
 
+/* True for a deleted file, which has no attributes any more. Those of its lock are ESTALE, as its
+ * lock is. */
+static bool
+lives_on(struct mount *m, uint64_t ino)
+{
+	const struct inode *i = inode_find(m, inode_where(m, ino));
+
+	return i != NULL && inode_lives_on(i);
+}
+
 static void
 refer_node(struct mount *m, struct call *c)
 {
@@ -377,7 +387,8 @@ xattr_get(struct mount *m, struct call *c)
 		buffer_free(&text);
 	} else if (!is_user(c->event.name)) {
 		call_status(m, c, EOPNOTSUPP);
-	} else if (a == NULL || inode_is_virtual(c->event.ino)) {
+	} else if (a == NULL || inode_is_virtual(c->event.ino) ||
+	           (a->from == OP_get_attr && lives_on(m, c->event.ino))) {
 		call_status(m, c, ENODATA);
 	} else {
 		refer_node(m, c);
@@ -540,7 +551,7 @@ list_heard(struct mount *m, struct call *c, const struct client_answer *a)
 void
 xattr_list(struct mount *m, struct call *c)
 {
-	if (inode_is_virtual(c->event.ino)) {
+	if (inode_is_virtual(c->event.ino) || lives_on(m, c->event.ino)) {
 		call_data(m, c, (struct bytes){0});
 		return;
 	}
