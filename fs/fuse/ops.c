@@ -156,7 +156,7 @@ op_fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t offset, off_t lengt
 
 /* Refused with EINVAL, at which cp and cat read and write instead. Without this operation, or with
  * EOPNOTSUPP, the kernel would copy through its page cache, which may hold an older version of the
- * file (the one that a mapping shows). */
+ * file (the one that a mapping shows). To another mount it copies so without asking. */
 static void
 op_copy_file_range(fuse_req_t req, fuse_ino_t from, off_t from_offset,
                    struct fuse_file_info *from_file, fuse_ino_t to, off_t to_offset,
