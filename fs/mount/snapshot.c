@@ -347,7 +347,7 @@ page_dead(struct mount *m, struct call *c)
 {
 	struct version *v = c->inode->last ? c->inode->last : c->handle->base;
 
-	if (v && !c->handle->dead)
+	if (v && !c->handle->poisoned)
 		page_answer(m, c, v);
 	else
 		call_status(m, c, ESTALE);
@@ -363,7 +363,7 @@ page_heard(struct mount *m, struct call *c, const struct client_answer *a)
 		error = snapshot_learn(m, c, a);
 	if (v)
 		page_answer(m, c, v);
-	else if (error == ESTALE && c->inode->dead)
+	else if (error == ESTALE && (c->handle->dead || c->inode->dead))
 		page_dead(m, c);
 	else if (error)
 		call_status(m, c, error);
