@@ -235,20 +235,24 @@ getattr_heard(struct mount *m, struct call *c, const struct client_answer *a)
 		call_status(m, c, error);
 		return;
 	}
+	if (buffer_of_process(c->inode, c->event.fh, c->event.pid)) {
+		setattr_answer(m, c);
+		return;
+	}
 	s = inode_stat(m, c, c->inode);
 	call_attr(m, c, &s, kernel_cache_attributes(m, c));
 }
 
+/* The process sees its own buffer. Appends of others come before its own. */
 void
 inode_getattr(struct mount *m, struct call *c)
 {
 	struct op op = {.code = OP_get_attr};
 	struct inode *i = inode_get(m, inode_where(m, c->event.ino));
-	bool edited;
+	const struct handle *h = buffer_of_process(i, c->event.fh, c->event.pid);
 
 	call_refer(c, i);
-	edited = buffer_of_process(i, c->event.fh, c->event.pid) != NULL;
-	if (edited && (!i->dead || inode_lives_on(i))) {
+	if (h != NULL && (inode_lives_on(i) || (!i->dead && h->edit == EDIT_WHOLE))) {
 		setattr_answer(m, c);
 	} else if (i->dead) {
 		getattr_dead(m, c);
