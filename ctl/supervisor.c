@@ -415,16 +415,17 @@ die_of(int number)
 	sigprocmask(SIG_BLOCK, &one, NULL);
 }
 
-/* Forwards a signal. A signal from the terminal went to the whole foreground process group, so the
- * command has received it already. SIGCONT does not thaw a frozen command. One that is ignored is
- * read, too, since it is blocked: the command began with ignoring it, and nobody is told to end. A
- * command that lives on after SIGHUP or SIGQUIT has taken it for something else. */
+/* Forwards a signal, unless the command has it already: those from the terminal go to the whole
+ * foreground process group, but those of a hangup to the session's leader alone. SIGCONT does not
+ * thaw a frozen command. One that is ignored is read, too, since it is blocked: the command began
+ * with ignoring it, and nobody is told to end. A command that lives on after SIGHUP or SIGQUIT has
+ * taken it for something else. */
 static void
 on_signal(struct supervisor *s)
 {
 	struct signalfd_siginfo info;
 	struct sigaction action;
-	bool told, ends;
+	bool told, ends, had;
 
 	if (read(s->signals, &info, sizeof info) != sizeof info)
 		return;
@@ -432,6 +433,8 @@ on_signal(struct supervisor *s)
 	ends = info.ssi_signo == SIGTERM || info.ssi_signo == SIGINT;
 	told = action.sa_handler != SIG_IGN &&
 	       (ends || info.ssi_signo == SIGHUP || info.ssi_signo == SIGQUIT);
+	had = info.ssi_code == SI_KERNEL && getpgid(s->command) == getpgrp() &&
+	      (getsid(0) != getpid() || (info.ssi_signo != SIGHUP && info.ssi_signo != SIGCONT));
 	s->told_to_end |= told && ends;
 	if (told && !ends)
 		s->hangup_ends = mono_add(clock_now(), span_s(WARNING_S));
@@ -443,8 +446,7 @@ on_signal(struct supervisor *s)
 		reap(s);
 	else if (s->state == ACQUIRING || (s->state == ENDED && s->lasting && told))
 		die_of((int)info.ssi_signo);
-	else if (s->state == RUNS && info.ssi_code != SI_KERNEL &&
-	         !(s->group.frozen && info.ssi_signo == SIGCONT))
+	else if (s->state == RUNS && !had && !(s->group.frozen && info.ssi_signo == SIGCONT))
 		kill(s->command, (int)info.ssi_signo);
 }
 

@@ -267,6 +267,41 @@ case_lock_forwards_signals() {
 	down
 }
 
+# A hangup reaches the session's leader alone, and Ctrl-C the terminal's process group.
+case_lock_at_a_terminal() {
+	up > /dev/null
+	python3 - "$LSCTL" "$m/t" <<-'P'
+		import os, pty, sys, time
+		lsctl, path = sys.argv[1:]
+		def run(*command):
+		    pid, terminal = pty.fork()
+		    if pid == 0:
+		        os.execv(lsctl, [lsctl, "lock", path, "--", *command])
+		    said = b""
+		    while b"runs" not in said:
+		        said += os.read(terminal, 4096)
+		    return pid, terminal
+		def ends(pid, code):
+		    end = time.monotonic() + 10
+		    while time.monotonic() < end:
+		        ended, status = os.waitpid(pid, os.WNOHANG)
+		        if ended:
+		            assert os.waitstatus_to_exitcode(status) == code, status
+		            return
+		        time.sleep(0.02)
+		    sys.exit("it has not ended with %d" % code)
+		sleeps = ("sh", "-c", "echo runs; exec sleep 60")
+		pid, terminal = run(*sleeps)
+		os.close(terminal)
+		ends(pid, 129)
+		pid, terminal = run("timeout", "60", *sleeps)
+		os.write(terminal, b"\x03")
+		ends(pid, 130)
+	P
+	limit 5 flock -n "$m/t" true
+	down
+}
+
 # Where only a part of the cell is mounted the session cannot be asked for.
 # As a container sees it: a directory of the cell, and nothing else of the mount or its daemon.
 case_a_part_of_the_cell() {
