@@ -12,7 +12,6 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <sys/time.h>
 #include <sys/xattr.h>
 #include <time.h>
 #include <unistd.h>
@@ -23,6 +22,7 @@
 #include "cell/view/output.h"
 #include "ctl/command_group.h"
 #include "ctl/ctl.h"
+#include "ctl/mounted_path.h"
 
 enum { ASK_EVERY_MS = 200 }; /* interval at which the mount is asked if the session lives */
 
@@ -191,31 +191,6 @@ read_delay(const struct holder *h)
 
 /* ---- acquiring ---- */
 
-static void
-on_alarm(int number)
-{
-	(void)number;
-}
-
-/* For all calls until the lock is held. The timer repeats: a signal that arrives just before a call
- * blocks does not interrupt it. */
-static void
-start_alarm(double seconds)
-{
-	/* Without SA_RESTART, so that the call returns EINTR. */
-	struct sigaction action = {.sa_handler = on_alarm};
-	struct itimerval timer = {
-	    .it_interval = {.tv_usec = 50000},
-	    .it_value = {.tv_sec = (time_t)seconds,
-	                 .tv_usec = (suseconds_t)((seconds - (double)(time_t)seconds) * 1e6)},
-	};
-
-	if (timer.it_value.tv_sec == 0 && timer.it_value.tv_usec == 0)
-		timer.it_value.tv_usec = 1;
-	sigaction(SIGALRM, &action, NULL);
-	setitimer(ITIMER_REAL, &timer, NULL);
-}
-
 /* flock on a directory would exclude this machine's processes only. */
 static int
 lock_node(const struct holder *h, int how)
@@ -270,7 +245,7 @@ acquire(struct holder *h)
 		set_slots(h);
 	h->delay = read_delay(h);
 	error = lock_node(h, how) < 0 ? errno : 0;
-	setitimer(ITIMER_REAL, &(struct itimerval){0}, NULL);
+	time_limit_end();
 	if (error != 0 && error != EAGAIN)
 		fail_of(h, error, "cannot lock: %s", strerror(error));
 	if (error != 0)
@@ -466,7 +441,7 @@ holder_run(const struct lock_options *l, struct earlier_try earlier, int orders,
 	int next = 0;
 
 	if (l->wait_s > 0)
-		start_alarm(l->wait_s);
+		time_limit_start(l->wait_s);
 	open_node(&h);
 	acquire(&h);
 	if (l->every_s > 0)

@@ -2,10 +2,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/time.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 #include "cell/base/memory.h"
@@ -165,4 +167,36 @@ mounted_path_transaction(const char *mountpoint, struct bytes text, char **answe
 	if (fd >= 0)
 		close(fd);
 	return rc;
+}
+
+/* ---- the time of calls ---- */
+
+static void
+on_alarm(int number)
+{
+	(void)number;
+}
+
+/* The timer repeats: a signal that arrives just before a call blocks does not interrupt it. */
+void
+time_limit_start(double seconds)
+{
+	/* Without SA_RESTART, so that the call returns EINTR. */
+	struct sigaction action = {.sa_handler = on_alarm};
+	struct itimerval timer = {
+	    .it_interval = {.tv_usec = 50000},
+	    .it_value = {.tv_sec = (time_t)seconds,
+	                 .tv_usec = (suseconds_t)((seconds - (double)(time_t)seconds) * 1e6)},
+	};
+
+	if (timer.it_value.tv_sec == 0 && timer.it_value.tv_usec == 0)
+		timer.it_value.tv_usec = 1;
+	sigaction(SIGALRM, &action, NULL);
+	setitimer(ITIMER_REAL, &timer, NULL);
+}
+
+void
+time_limit_end(void)
+{
+	setitimer(ITIMER_REAL, &(struct itimerval){0}, NULL);
 }

@@ -1,5 +1,5 @@
 /* Paths in mounted cells, which may name files that do not exist yet, and the mounts' own files:
- * events, changes and transactions. */
+ * events, changes and transactions; and a limit for the time of calls into the mounts. */
 #ifndef LSFS_CTL_MOUNTED_PATH_H
 #define LSFS_CTL_MOUNTED_PATH_H
 
@@ -36,5 +36,12 @@ char *mounted_path_base64(struct bytes contents);
  * CTL_FAILED, CTL_USAGE if it was refused for its form, or CTL_UNKNOWN if it may have been
  * committed. *answer, which the caller frees, is the mount's answer, or why it failed. */
 int mounted_path_transaction(const char *mountpoint, struct bytes text, char **answer);
+
+/* ---- the time of calls ---- */
+
+/* Ends the calls that take longer than until `seconds` have passed, with EINTR. */
+void time_limit_start(double seconds);
+/* The calls may take any time again. */
+void time_limit_end(void);
 
 #endif

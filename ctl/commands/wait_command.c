@@ -4,13 +4,13 @@
  * release of a lock, are seen within a second. */
 #include <errno.h>
 #include <poll.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/xattr.h>
 #include <unistd.h>
-#include "cell/base/limit.h"
+#include "cell/base/memory.h"
 #include "cell/base/mono.h"
 #include "cell/sys/clock.h"
-#include "cell/sys/file.h"
 #include "cell/sys/log.h"
 #include "ctl/ctl.h"
 #include "ctl/mounted_path.h"
@@ -23,19 +23,19 @@ static struct {
 	double seconds; /* at most; below 0: without an end */
 } wanted = {.seconds = -1};
 
-/* The newline at the end of a line is not counted. */
+/* The newline at the end of a line is not counted. A read that is interrupted is short, or fails.
+ */
 static int
 has_contents(int fd, bool *is_so)
 {
-	struct buffer all = BUFFER(LIMIT_CONTENTS);
-	const int error = -file_read(fd, LIMIT_CONTENTS, &all);
-	struct bytes contents = buffer_view(&all);
-	const struct bytes text = bytes_of(wanted.contents);
+	const size_t len = strlen(wanted.contents);
+	char *text = memory_zero(1, len + 2);
+	const ssize_t n = read(fd, text, len + 2);
+	const int error = n < 0 ? errno : 0;
 
-	if (contents.len == text.len + 1 && contents.data[text.len] == '\n')
-		contents.len--;
-	*is_so = bytes_equal(contents, text);
-	buffer_free(&all);
+	*is_so = (n == (ssize_t)len || (n == (ssize_t)len + 1 && text[len] == '\n')) &&
+	         memcmp(text, wanted.contents, len) == 0;
+	free(text);
 	return error;
 }
 
@@ -70,7 +70,7 @@ await_event(int events, mono_t end)
 	    mono_is_never(end) ? LOOK_AGAIN_MS : span_to_ms(mono_since(end, clock_now())) + 1;
 	char lines[16 * 1024];
 
-	poll(&fds, 1, (int)(left < LOOK_AGAIN_MS ? left : LOOK_AGAIN_MS));
+	poll(&fds, 1, (int)(left < 0 ? 0 : left < LOOK_AGAIN_MS ? left : LOOK_AGAIN_MS));
 	while (read(events, lines, sizeof lines) > 0)
 		;
 }
@@ -89,6 +89,8 @@ run(const struct ctl *ctl, char **argv)
 	(void)ctl;
 	if ((wanted.contents != NULL) + wanted.absent + wanted.free > 1)
 		return ctl_usage("--contents, --absent and --free", "one of them");
+	if (wanted.seconds >= 0)
+		time_limit_start(wanted.seconds);
 	while (rc < 0) {
 		bool there, is_so = false;
 		const int fd = mounted_path_open(argv[0], canonical, &there);
@@ -105,7 +107,7 @@ run(const struct ctl *ctl, char **argv)
 			mount = info.id;
 			error = look(there ? fd : -1, &is_so);
 		}
-		if (rc < 0 && error != 0 && error != ESTALE) {
+		if (rc < 0 && error != 0 && error != ESTALE && error != EINTR) {
 			log_error("%s: %s", argv[0], strerror(error));
 			rc = CTL_FAILED;
 		} else if (is_so)

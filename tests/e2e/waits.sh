@@ -124,6 +124,26 @@ case_the_mount_goes() {
 	done
 }
 
+# each_replica SIGNAL
+each_replica() { kill -"$1" "$(replica 1)" "$(replica 2)" "$(replica 3)"; }
+
+# A call that the cell does not answer takes no longer than what is left.
+case_a_limit_in_jeopardy() {
+	local m4=$work/mnt4
+	leases 1s 2s
+	mkdir "$m4"
+	limit 30 "$LSFS" -o "key=$cell/admin.key" "$conf" "$m4"
+	touch "$m4/there"
+	each_replica STOP
+	wait_until "the cell is silent" is_in_state "$m4" jeopardy
+	exits 1 limit 5 "$LSCTL" wait -w 1 "$m4/there" --absent
+	exits 1 limit 5 "$LSCTL" wait -w 1 "$m4/there" --contents x
+	exits 1 limit 5 "$LSCTL" wait -w 1 "$m4/there" --free
+	exits 1 limit 5 "$LSCTL" wait -w 0 "$m4/there"
+	each_replica CONT
+	umount "$m4"
+}
+
 case_refusals() {
 	touch "$d/f"
 	exits 1 "$LSCTL" wait --wait 0.5 "$(elsewhere)/f" --absent
