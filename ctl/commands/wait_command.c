@@ -1,11 +1,15 @@
 /* wait: ends when a mounted path is as the caller wants it: the barrier of a shell script. The path
  * or, until it is there, the directory in which it will be is kept open, so that the mount watches
  * it; every line of .cell/events makes the command look again. Changes without an event, as the
- * release of a lock, are seen within a second. */
+ * release of a lock, are seen within a second. A path that is to go is not opened, but the
+ * directory that it is in: an ephemeral file stays for those that have it open. */
 #include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 #include "cell/base/memory.h"
@@ -50,16 +54,43 @@ is_free(int fd, bool *is_so)
 	return n < 0 ? errno : 0;
 }
 
-/* Looks at the path, whose descriptor is `fd`, -1: it is not there. 0 or an errno. */
+/* Looks at the path, if it was there: `fd` is its descriptor, or with --absent that of its
+ * directory. 0 or an errno. */
 static int
-look(int fd, bool *is_so)
+look(int fd, bool there, const char *canonical, bool *is_so)
 {
-	*is_so = fd < 0 ? wanted.absent || wanted.free : !wanted.absent;
-	if (fd < 0 || wanted.absent)
+	struct stat st;
+
+	if (there && wanted.absent) { /* the root has no other name */
+		there = fstatat(fd, strrchr(canonical, '/') + 1, &st, AT_EMPTY_PATH) == 0;
+		if (!there && errno != ENOENT)
+			return errno;
+	}
+	*is_so = there ? !wanted.absent : wanted.absent || wanted.free;
+	if (!there || wanted.absent)
 		return 0;
 	if (wanted.contents != NULL)
 		return has_contents(fd, is_so);
 	return wanted.free ? is_free(fd, is_so) : 0;
+}
+
+/* Opens the directory of the path, which needs no right if only to look; or what mounted_path_open
+ * opens, if the path is not there. */
+static int
+open_above(const char *path, char canonical[PATH_MAX], bool *there)
+{
+	char above[PATH_MAX];
+	int fd;
+
+	if (realpath(path, canonical) == NULL)
+		return mounted_path_open(path, canonical, there);
+	*there = true;
+	strcpy(above, canonical);
+	dirname(above);
+	fd = open(above, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0 && errno == EACCES)
+		fd = open(above, O_PATH | O_CLOEXEC);
+	return fd;
 }
 
 static void
@@ -93,7 +124,8 @@ run(const struct ctl *ctl, char **argv)
 		time_limit_start(wanted.seconds);
 	while (rc < 0) {
 		bool there, is_so = false;
-		const int fd = mounted_path_open(argv[0], canonical, &there);
+		const int fd =
+		    (wanted.absent ? open_above : mounted_path_open)(argv[0], canonical, &there);
 		int error = fd < 0 ? errno : 0;
 
 		/* Without the mount the path leads to something else. */
@@ -105,7 +137,7 @@ run(const struct ctl *ctl, char **argv)
 			rc = CTL_FAILED;
 		} else if (error == 0) {
 			mount = info.id;
-			error = look(there ? fd : -1, &is_so);
+			error = look(fd, there, canonical, &is_so);
 		}
 		if (rc < 0 && error != 0 && error != ESTALE && error != EINTR) {
 			log_error("%s: %s", argv[0], strerror(error));

@@ -41,6 +41,24 @@ case_until_it_is_gone() {
 	wait $waiting
 }
 
+# Whoever has an ephemeral file open keeps it; those that wait for its end do not.
+case_several_until_a_process_is_gone() {
+	local at owner one waits=()
+	"$LSCTL" new --ephemeral "$d/alive-" -- sh -c 'echo $$ > "$0"; exec sleep 60' \
+		"$work/owner" > "$work/no" &
+	owner=$!
+	wait_until "it runs" test -s "$work/owner"
+	for at in "$d" "$d" "$(elsewhere)" "$(elsewhere)"; do
+		"$LSCTL" wait --wait 20 "$at"/alive-* --absent &
+		waiting=$!
+		waits+=($waiting)
+		wait_until "it waits" follows_events
+	done
+	kill "$(cat "$work/owner")"
+	exits 143 wait $owner
+	for one in "${waits[@]}"; do wait "$one"; done
+}
+
 case_contents() {
 	echo ready > "$d/f"
 	"$LSCTL" wait "$(elsewhere)/f" --contents ready
