@@ -139,7 +139,8 @@ run(const struct ctl *ctl, char **argv)
 			mount = info.id;
 			error = look(fd, there, canonical, &is_so);
 		}
-		if (rc < 0 && error != 0 && error != ESTALE && error != EINTR) {
+		/* An outage passes. */
+		if (rc < 0 && error != 0 && error != ESTALE && error != EIO && error != EINTR) {
 			log_error("%s: %s", argv[0], strerror(error));
 			rc = CTL_FAILED;
 		} else if (is_so)

@@ -162,6 +162,24 @@ case_a_limit_in_jeopardy() {
 	umount "$m4"
 }
 
+case_an_outage() {
+	local m5=$work/mnt5
+	leases 1s 2s
+	mkdir "$m5"
+	limit 30 "$LSFS" -o "key=$cell/admin.key,grace=2" "$conf" "$m5"
+	"$LSCTL" wait "$m5/new" 2> "$work/wait.out" &
+	waiting=$!
+	wait_until "it waits" follows_events
+	each_replica STOP
+	wait_until "the cell is given up" is_in_state "$m5" expired
+	still_waits
+	each_replica CONT
+	wait_until "there is a file" limit 5 touch "$m/new"
+	wait $waiting
+	is "$(cat "$work/wait.out")" ""
+	umount "$m5"
+}
+
 case_refusals() {
 	touch "$d/f"
 	exits 1 "$LSCTL" wait --wait 0.5 "$(elsewhere)/f" --absent
