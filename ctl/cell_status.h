@@ -85,8 +85,8 @@ json_t *lock_list(const struct ctl *ctl, const char *path);
 /* A table: a line for each holder, waiter or delay. */
 void lock_list_print(const json_t *locks);
 /* A line for a person who waits: says who holds the lock of `path`, since when, and how many are
- * before process `waiter` of this host. It asks the mount, which may take as long as the mount is
- * silent. */
+ * before process `waiter` of this host. A child asks the mount, which may take as long as the mount
+ * is silent, and ends with the caller. */
 void lock_wait_print(const char *path, pid_t waiter);
 
 #endif

@@ -3,12 +3,15 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/xattr.h>
 #include <time.h>
+#include <unistd.h>
 #include "cell/sys/log.h"
 #include "cell/sys/process.h"
 #include "cell/view/cell_lists.h"
@@ -251,9 +254,16 @@ lock_wait_print(const char *path, pid_t waiter)
 {
 	static char state[XATTR_SIZE_MAX + 1], holders[XATTR_SIZE_MAX + 1];
 	static char waiters[XATTR_SIZE_MAX + 1];
+	const pid_t parent = getpid();
 	long seconds;
 	int ahead;
 
+	fflush(NULL);
+	if (fork() != 0)
+		return;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != parent)
+		_exit(0);
 	mounted_path_attribute(path, "user.ls.lock", state, sizeof state);
 	mounted_path_attribute(path, "user.ls.lock_holders", holders, sizeof holders);
 	mounted_path_attribute(path, "user.ls.lock_waiters", waiters, sizeof waiters);
@@ -264,6 +274,7 @@ lock_wait_print(const char *path, pid_t waiter)
 		         path, seconds, ahead);
 	else
 		print_holders(path, holders, ahead);
+	_exit(0);
 }
 
 /* ---- the command ---- */

@@ -57,26 +57,6 @@ struct supervisor {
 	int result; /* the exit code, or UNDECIDED */
 };
 
-/* ---- the note for a person who waits ---- */
-
-/* In a child, which calls into the mount, and may be blocked by it. */
-static void
-tell(struct supervisor *s)
-{
-	pid_t parent = getpid();
-
-	s->tell_at = MONO_NEVER;
-	if (s->state != ACQUIRING)
-		return;
-	fflush(NULL);
-	if (fork() != 0)
-		return;
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (getppid() == parent)
-		lock_wait_print(s->l->path, s->holder);
-	_exit(0);
-}
-
 /* ---- the deadline ---- */
 
 /* When the command must be killed. The master counts the lock-delay from the session's expiry,
@@ -283,8 +263,11 @@ check_deadlines(struct supervisor *s)
 
 	if (s->state == RUNS)
 		check_health(s, now);
-	if (mono_reached(now, s->tell_at))
-		tell(s);
+	if (mono_reached(now, s->tell_at)) {
+		s->tell_at = MONO_NEVER;
+		if (s->state == ACQUIRING)
+			lock_wait_print(s->l->path, s->holder);
+	}
 	if (mono_reached(now, kill_time(s))) {
 		lose(s, "the cell can't be reached, and the session's lease has ended");
 	} else if (mono_reached(now, freeze_time(s))) {
