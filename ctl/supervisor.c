@@ -385,9 +385,10 @@ static const int forwarded[] = {
 };
 
 /* While no command runs a signal ends the supervisor itself, as if it were not handled. With a
- * lasting session also when one has ended or was frozen: neither release nor thaw has a time. */
+ * lasting session also when one has ended or was frozen: neither release nor thaw has a time. For
+ * the first process of a container the kernel knows no default action that ends it. */
 static void
-die_of(int number)
+die_of(int number, bool ignored)
 {
 	sigset_t one;
 
@@ -396,6 +397,8 @@ die_of(int number)
 	raise(number);
 	sigprocmask(SIG_UNBLOCK, &one, NULL); /* the holder ends with us */
 	sigprocmask(SIG_BLOCK, &one, NULL);
+	if (!ignored && number != SIGCONT && number != SIGWINCH)
+		_exit(EXIT_BY_SIGNAL + number);
 }
 
 /* Forwards a signal, unless the command has it already: those from the terminal go to the whole
@@ -428,7 +431,7 @@ on_signal(struct supervisor *s)
 	if (info.ssi_signo == SIGCHLD)
 		reap(s);
 	else if (s->state == ACQUIRING || (s->state == ENDED && s->lasting && told))
-		die_of((int)info.ssi_signo);
+		die_of((int)info.ssi_signo, action.sa_handler == SIG_IGN);
 	else if (s->state == RUNS && !had && !(s->group.frozen && info.ssi_signo == SIGCONT))
 		kill(s->command, (int)info.ssi_signo);
 }

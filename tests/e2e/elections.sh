@@ -243,6 +243,23 @@ case_a_mount_that_ends_under_a_new_primary() {
 	mount_second grace=1
 }
 
+# As the first process of a container, whom the kernel spares the default action of signals.
+case_a_standby_that_is_process_1() {
+	local standby signal
+	exec 9<> "$d/primary"
+	flock 9
+	for signal in TERM HUP; do
+		unshare --fork --pid --kill-child "$LSCTL" elect --restart "$d/primary" -- true &
+		standby=$!
+		wait_until "it waits" has_waiter "$d/primary"
+		kill -WINCH "$(pgrep -P $standby)"
+		kill -$signal "$(pgrep -P $standby)"
+		wait_until "it has ended" gone $standby
+		exits $((128 + $(kill -l $signal))) wait $standby
+		wait_until "it waits no more" not has_waiter "$d/primary"
+	done
+}
+
 # It is longer than the grace period of the mount.
 case_an_outage() {
 	local primary r
