@@ -62,13 +62,13 @@ static void __attribute__((noreturn)) fail(const struct holder *h, int code)
 static void __attribute__((noreturn, format(printf, 3, 4)))
 fail_of(const struct holder *h, int error, const char *format, ...)
 {
-	const bool outage =
-	    error == EIO || error == ESTALE || error == ENOTCONN || error == ECONNABORTED;
+	const bool outage = error == EIO || error == EINTR || error == ESTALE ||
+	                    error == ENOTCONN || error == ECONNABORTED;
 	const bool again = h->l->restarts && (outage || h->earlier.tried);
 	char text[512];
 	va_list args;
 
-	if (error == EINTR) /* it has taken longer than the caller waits */
+	if (error == EINTR && time_limit_passed())
 		fail(h, h->l->busy_code);
 	va_start(args, format);
 	vsnprintf(text, sizeof text, format, args);
@@ -191,11 +191,17 @@ read_delay(const struct holder *h)
 
 /* ---- acquiring ---- */
 
-/* flock on a directory would exclude this machine's processes only. */
+/* flock on a directory would exclude this machine's processes only. A process that was stopped, or
+ * frozen, has its call interrupted. */
 static int
 lock_node(const struct holder *h, int how)
 {
-	return h->directory ? lsfs_lock(h->fd, how) : flock(h->fd, how);
+	int rc;
+
+	do
+		rc = h->directory ? lsfs_lock(h->fd, how) : flock(h->fd, how);
+	while (rc < 0 && errno == EINTR && !time_limit_passed());
+	return rc;
 }
 
 static void
@@ -245,11 +251,11 @@ acquire(struct holder *h)
 		set_slots(h);
 	h->delay = read_delay(h);
 	error = lock_node(h, how) < 0 ? errno : 0;
-	time_limit_end();
 	if (error != 0 && error != EAGAIN)
 		fail_of(h, error, "cannot lock: %s", strerror(error));
 	if (error != 0)
 		fail(h, h->l->busy_code);
+	time_limit_end();
 	export_attribute(h, "user.ls.sequencer", "LS_SEQUENCER");
 	export_attribute(h, "user.ls.fence", "LS_FENCE");
 	if (h->l->slots > 0)

@@ -171,10 +171,12 @@ mounted_path_transaction(const char *mountpoint, struct bytes text, char **answe
 
 /* ---- the time of calls ---- */
 
+static volatile sig_atomic_t passed;
+
 static void
 on_alarm(int number)
 {
-	(void)number;
+	passed = number;
 }
 
 /* The timer repeats: a signal that arrives just before a call blocks does not interrupt it. */
@@ -195,8 +197,15 @@ time_limit_start(double seconds)
 	setitimer(ITIMER_REAL, &timer, NULL);
 }
 
+bool
+time_limit_passed(void)
+{
+	return passed != 0;
+}
+
 void
 time_limit_end(void)
 {
 	setitimer(ITIMER_REAL, &(struct itimerval){0}, NULL);
+	passed = 0;
 }

@@ -41,6 +41,8 @@ int mounted_path_transaction(const char *mountpoint, struct bytes text, char **a
 
 /* Ends the calls that take longer than until `seconds` have passed, with EINTR. */
 void time_limit_start(double seconds);
+/* True when they have passed: another EINTR is that of a process that was stopped. */
+bool time_limit_passed(void);
 /* The calls may take any time again. */
 void time_limit_end(void);
 

@@ -236,6 +236,30 @@ case_lock_a_directory() {
 	down
 }
 
+# Its wait is a call that the kernel does not begin again, as it does with flock(2).
+case_stopped_while_it_waits_for_a_directory() {
+	local waits holder
+	up > /dev/null
+	mkdir "$m/held"
+	setfattr -n user.ls.lock -v exclusive "$m/held"
+	"$LSCTL" lock "$m/held" -- touch "$work/had" &
+	waits=$!
+	wait_until "it waits" is_awaited "$m/held"
+	holder=$(pgrep -P $waits)
+	kill -STOP "$holder"
+	wait_until "it is stopped" grep -q '^State:.T' "/proc/$holder/status"
+	kill -CONT "$holder"
+	pause_s 0.3
+	wait_until "it waits again" is_awaited "$m/held"
+	setfattr -n user.ls.lock -v free "$m/held"
+	wait $waits
+	[ -e "$work/had" ]
+	setfattr -n user.ls.lock -v exclusive "$m/held"
+	exits 9 limit 5 "$LSCTL" lock -w 0.5 -E 9 "$m/held" -- true
+	down
+}
+is_awaited() { [ -n "$(attribute lock_waiters "$1" 2> "$work/no")" ]; }
+
 case_a_command_keeps_the_lock_of_a_killed_lsctl() {
 	up > /dev/null
 	"$LSCTL" lock "$m/k" -- bash -c "echo \$\$ > $work/pid; exec tail -f /dev/null" &
