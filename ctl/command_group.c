@@ -112,13 +112,14 @@ descendants_list(pid_t spared, size_t *n)
 }
 
 int
-descendants_signal(int number, pid_t spared)
+descendants_signal(int number, pid_t spared, int *foreign)
 {
 	size_t n;
 	struct descendant *list = descendants_list(spared, &n);
 
+	*foreign = 0;
 	for (size_t i = 0; i < n; i++)
-		kill(list[i].pid, number);
+		*foreign += kill(list[i].pid, number) < 0 && errno == EPERM;
 	free(list);
 	return (int)n;
 }
@@ -366,15 +367,21 @@ stop_round(struct command_group *g, pid_t spared, bool whole)
 	size_t n;
 	struct descendant *list = descendants_list(spared, &n);
 
+	g->foreign = 0;
 	for (size_t i = 0; i < n; i++) {
 		if (list[i].stopped || list[i].pid == g->guard ||
 		    (whole && is_inside(g, list[i].pid)))
 			continue;
-		runs = true;
-		if (is_stopped_by_us(g, list[i].pid))
+		if (is_stopped_by_us(g, list[i].pid)) {
+			runs = true;
 			continue;
+		}
 		guard_tell(g, list[i].pid);
-		kill(list[i].pid, SIGSTOP);
+		if (kill(list[i].pid, SIGSTOP) < 0 && errno == EPERM) {
+			g->foreign++;
+			continue;
+		}
+		runs = true;
 		ARRAY_ROOM(g->stopped, g->stopped_n, g->stopped_room);
 		g->stopped[g->stopped_n++] = list[i].pid;
 	}
@@ -419,7 +426,7 @@ command_group_kill(struct command_group *g, pid_t spared)
 	guard_leave(g);
 	if (g->cgroup[0])
 		cgroup_kill(g->cgroup);
-	return descendants_signal(SIGKILL, spared);
+	return descendants_signal(SIGKILL, spared, &g->foreign);
 }
 
 void

@@ -17,6 +17,7 @@ struct command_group {
 	bool frozen;
 	pid_t *stopped; /* the processes that were stopped to freeze the group; owned */
 	size_t stopped_n, stopped_room;
+	int foreign;  /* the processes of other users, which could not be frozen or killed last */
 	pid_t guard;  /* a child: kills the frozen group when the calling process ends */
 	int to_guard; /* -1 if there is none */
 };
@@ -54,9 +55,9 @@ struct descendant {
 struct descendant *descendants_list(pid_t spared, size_t *n);
 
 /* Sends the signal `number` to every living descendant of the calling process but `spared`; returns
- * their number. A process that is started meanwhile may be missed: call it again until it returns
- * 0. */
-int descendants_signal(int number, pid_t spared);
+ * their number. *foreign of them did not get it, since they belong to other users. A process that
+ * is started meanwhile may be missed: call it again until it returns 0. */
+int descendants_signal(int number, pid_t spared, int *foreign);
 
 /* ---- the check of the command: a shell command that is run at intervals. When it fails several
  * times in a row, the lock is released, so that another holder can do the work (as with the health

@@ -144,8 +144,13 @@ end_all(struct supervisor *s)
 		reap(s);
 		left = command_group_kill(&s->group, s->holder);
 	} while (left > 0 && !mono_reached(clock_now(), patience));
-	if (left > 0)
-		log_warn("%d processes of the command were killed but have not ended yet", left);
+	if (left > s->group.foreign)
+		log_warn("%d processes of the command were killed but have not ended yet",
+		         left - s->group.foreign);
+	if (s->group.foreign > 0)
+		log_warn("%s: %d processes of the command belong to another user and can't be "
+		         "killed",
+		         s->l->path, s->group.foreign);
 }
 
 /* No process of a command with failed checks is left when its lock is released. */
@@ -187,7 +192,7 @@ lose(struct supervisor *s, const char *why)
 	kill(s->holder, SIGKILL);
 	end_all(s);
 	log_error("%s: the lock was lost: %s%s", s->l->path, why,
-	          ran ? "; the command was killed" : "");
+	          ran && s->group.foreign == 0 ? "; the command was killed" : "");
 	s->result = EXIT_LOST;
 }
 
@@ -217,16 +222,21 @@ freeze(struct supervisor *s, mono_t now)
 	if (!mono_is_never(end))
 		snprintf(killed, sizeof killed, ", or is killed in %lld seconds",
 		         (long long)span_to_ms(mono_since(end, now)) / 1000);
-	log_warn("%s: the cell can't be reached: the command is frozen; it goes on when the cell "
-	         "answers%s",
-	         s->l->path, killed);
+	if (s->group.foreign > 0)
+		log_warn("%s: the cell can't be reached: %d processes of the command belong to "
+		         "another user and can't be frozen",
+		         s->l->path, s->group.foreign);
+	else
+		log_warn("%s: the cell can't be reached: the command is frozen; it goes on when "
+		         "the cell answers%s",
+		         s->l->path, killed);
 	_exit(0);
 }
 
 static void
 warn_command(struct supervisor *s)
 {
-	descendants_signal(SIGTERM, s->holder);
+	descendants_signal(SIGTERM, s->holder, &s->group.foreign);
 	s->warned = true;
 	if (!in_child())
 		return;
@@ -246,7 +256,7 @@ check_health(struct supervisor *s, mono_t now)
 	} else if (mono_is_never(s->given_up_at) && health_check_failed(&s->check)) {
 		s->given_up_at = mono_add(now, span_s(WARNING_S));
 		s->check.due = MONO_NEVER;
-		descendants_signal(SIGTERM, s->holder);
+		descendants_signal(SIGTERM, s->holder, &s->group.foreign);
 		log_error("%s: the lock is given up: the check has failed (%d in a row)",
 		          s->l->path, s->check.failures);
 	} else if (mono_reached(now, s->check.due) && s->group.frozen) {

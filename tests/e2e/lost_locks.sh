@@ -100,6 +100,40 @@ case_lost_when_the_command_ends() {
 	done
 }
 
+# The command has become another user, as with sudo(8), and lsctl may not kill it.
+case_a_command_of_another_user() {
+	local m3=$work/mnt3 i pids=() patience=40
+	for i in 1 2 3; do pids+=("$(replica $i)"); done
+	mkdir -p "$m3"
+	chmod 711 "$work"
+	install -m 4755 "$(command -v setpriv)" "$work/become"
+	limit 30 "$LSFS" -o "key=$cell/admin.key,allow_other" "$conf" "$m3"
+	(
+		rc=0
+		setpriv --reuid=65534 --regid=65534 --clear-groups \
+			"$LSCTL" lock "$m3/theirs" -- "$work/become" --reuid=0 sh -c '
+			echo $$ > "$0"; exec sleep 60' "$work/theirs.pid" \
+			2> "$work/theirs.err" || rc=$?
+		echo $rc > "$work/theirs.code"
+	) &
+	wait_until "the command runs" test -s "$work/theirs.pid"
+	kill -STOP "${pids[@]}"
+	wait_until "it is told" grep -q "can't be frozen" "$work/theirs.err"
+	kill -CONT "${pids[@]}"
+	wait_until "it goes on" grep -q "answers again" "$work/theirs.err"
+	cell_ctl session destroy "$(session "$m3")"
+	wait_until "lsctl has ended" ended theirs
+	is "$(cat "$work/theirs.code")" 75
+	kill "$(cat "$work/theirs.pid")"
+	is "$(sed "s,^lsctl: $m3/theirs: ,," "$work/theirs.err")" "the cell can't be reached: 1\
+ processes of the command belong to another user and can't be frozen
+the cell answers again: the command goes on
+1 processes of the command belong to another user and can't be killed
+the lock was lost: its session is over"
+	umount "$m3"
+	rmdir "$m3"
+}
+
 # Its children close their copies of the descriptor first.
 case_a_writer_is_told_that_its_session_is_lost() {
 	python3 - "$LSCTL" "$cell/dc1.conf" "$(session "$m")" "$m/lost" <<-'P'

@@ -70,8 +70,9 @@ static void
 end_all(void)
 {
 	size_t n;
+	int foreign;
 
-	while (descendants_signal(SIGKILL, 0) > 0)
+	while (descendants_signal(SIGKILL, 0, &foreign) > 0)
 		waitpid(-1, NULL, 0);
 	while (waitpid(-1, NULL, 0) > 0)
 		;
