@@ -237,7 +237,8 @@ set_slots(const struct holder *h)
 }
 
 /* The lock-delay is fixed into the lock when it is acquired, between our two reads of it: the
- * shorter value is used. */
+ * shorter value is used. A file that goes after a time goes under its lock, too, without a
+ * lock-delay, and nothing tells when: another one could be locked while the command runs. */
 static void
 acquire(struct holder *h)
 {
@@ -245,6 +246,10 @@ acquire(struct holder *h)
 	const char *delay = l->delay;
 	int how = (l->shared ? LOCK_SH : LOCK_EX) | (l->wait_s == 0 ? LOCK_NB : 0), error;
 
+	if (fgetxattr(h->fd, "user.ls.ttl", NULL, 0) > 0) {
+		log_error("%s: has a time to live (user.ls.ttl): its lock would not last", l->path);
+		fail(h, CTL_FAILED);
+	}
 	if (delay && fsetxattr(h->fd, "user.ls.lock_delay", delay, strlen(delay), 0) < 0)
 		fail_of(h, errno, "cannot set the lock-delay: %s", strerror(errno));
 	if (h->l->slots > 0)

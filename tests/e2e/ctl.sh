@@ -130,6 +130,9 @@ case_lock() {
 		"$LSCTL" lock "$m/l" -- rm "$m/l"
 	one_line 75 "the lock was lost: the file was deleted" \
 		"$LSCTL" lock "$m/l" -- mv "$m/l" "$m/k"
+	setfattr -n user.ls.ttl -v 60 "$m/k"
+	one_line 1 "has a time to live (user.ls.ttl)" "$LSCTL" lock "$m/k" -- echo ran
+	rm "$m/k"
 	down
 }
 
