@@ -38,7 +38,7 @@ struct supervisor {
 	struct earlier_try earlier;
 	int error; /* for which the lock was not acquired, and which may pass */
 	enum state state;
-	pid_t holder, command;
+	pid_t holder, command; /* holder 0: it has ended */
 	struct command_group group;
 	int orders, reports; /* to and from the holder; reports -1: the mount's daemon has ended */
 	int signals, timer;
@@ -176,7 +176,9 @@ reap(struct supervisor *s)
 	pid_t ended;
 
 	while ((ended = waitpid(-1, &status, WNOHANG)) > 0)
-		if (s->state == RUNS && ended == s->command)
+		if (ended == s->holder)
+			s->holder = 0;
+		else if (s->state == RUNS && ended == s->command)
 			command_ended(s, WIFEXITED(status) ? WEXITSTATUS(status)
 			                                   : EXIT_BY_SIGNAL + WTERMSIG(status));
 		else
@@ -189,7 +191,8 @@ lose(struct supervisor *s, const char *why)
 	const bool ran = s->state == RUNS;
 
 	s->hangup_ends = clock_now(); /* the command does not end by itself */
-	kill(s->holder, SIGKILL);
+	if (s->holder > 0)
+		kill(s->holder, SIGKILL);
 	end_all(s);
 	log_error("%s: the lock was lost: %s%s", s->l->path, why,
 	          ran && s->group.foreign == 0 ? "; the command was killed" : "");
@@ -566,7 +569,7 @@ hold(const struct lock_options *l, const sigset_t *before, struct earlier_try *t
 	}
 	health_check_end(&s.check);
 	command_group_remove(&s.group);
-	if (s.result != EXIT_LOST)
+	if (s.result != EXIT_LOST && s.holder > 0)
 		waitpid(s.holder, NULL, 0); /* then its descriptors on the mount are closed */
 	close(s.signals);
 	close(s.timer);

@@ -512,6 +512,40 @@ case_killed_mount() {
 	lost killed
 }
 
+# The number of the holder, which has ended before the deadline, is that of another process by then.
+case_a_number_that_is_used_again() {
+	local m3=$work/mnt3 daemon
+	mkdir -p "$m3"
+	limit 30 "$LSFS" -o "key=$cell/admin.key" "$conf" "$m3"
+	cat > "$work/used_again" <<-'S'
+		pause() { read -r -t 0.05 <> "$never"; }
+		never=$4
+		"$1" lock --lock-delay 7 "$2" -- sh -c 'echo > "$0"; exec sleep 60' "$3.runs" &
+		lsctl=$!
+		until [ -e "$3.runs" ]; do pause; done
+		holder=$(pgrep -P $lsctl -x lsctl)
+		echo > "$3.ready"
+		while [ -e "/proc/$holder" ]; do pause; done
+		echo $((holder - 1)) > /proc/sys/kernel/ns_last_pid
+		sleep 60 &
+		[ $! = "$holder" ] || exit 3
+		wait $lsctl
+		[ $? = 75 ] || exit 4
+		kill "$holder"
+		wait "$holder"
+	S
+	unshare --fork --pid --mount-proc --kill-child bash "$work/used_again" "$LSCTL" \
+		"$m3/again" "$work/again" "$work/never" 2> "$work/again.err" &
+	wait_until "the command runs" test -e "$work/again.ready"
+	daemon=$(daemon_of "$m3")
+	kill -9 "$daemon"
+	exits 143 wait %%
+	grep -q "the lock was lost" "$work/again.err"
+	wait_until "the daemon has ended" gone "$daemon"
+	umount -l "$m3"
+	rmdir "$m3"
+}
+
 case_released_when_the_cell_is_away() {
 	local i pids=() patience=40
 	for i in 1 2 3; do pids+=("$(replica $i)"); done
