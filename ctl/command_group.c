@@ -3,11 +3,13 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -184,21 +186,6 @@ cgroup_of(pid_t pid, char path[PATH_MAX])
 	return found;
 }
 
-/* The cgroup for the command of the process `supervisor`, below the calling process's cgroup. False
- * when that cannot be seen. */
-static bool
-cgroup_name(pid_t supervisor, char cgroup[PATH_MAX])
-{
-	static struct mountinfo info;
-	char path[PATH_MAX];
-
-	if (!mountinfo_of_type("cgroup2", &info) || !cgroup_of(getpid(), path) ||
-	    strncmp(path, "/..", 3) == 0)
-		return false;
-	return snprintf(cgroup, PATH_MAX, "%s%s/lsctl.%ld", info.path, path, (long)supervisor) <
-	       PATH_MAX;
-}
-
 /* Removes the empty cgroups that processes have left which were killed. */
 static void
 remove_abandoned(const char *cgroup)
@@ -221,29 +208,39 @@ remove_abandoned(const char *cgroup)
 		closedir(d);
 }
 
+/* The number alone may be that of another lsctl, in another pid namespace. */
+void
+command_group_name(struct command_group *g)
+{
+	static struct mountinfo info;
+	uint64_t unique = 0;
+	char path[PATH_MAX];
+
+	*g = (struct command_group){.to_guard = -1};
+	if (!mountinfo_of_type("cgroup2", &info) || !cgroup_of(getpid(), path) ||
+	    strncmp(path, "/..", 3) == 0 || getrandom(&unique, sizeof unique, 0) != sizeof unique ||
+	    snprintf(g->cgroup, sizeof g->cgroup, "%s%s/lsctl.%ld.%" PRIx64, info.path, path,
+	             (long)getpid(), unique) >= PATH_MAX)
+		g->cgroup[0] = '\0';
+}
+
 void
 command_group_make(struct command_group *g)
 {
-	char cgroup[PATH_MAX];
-
-	*g = (struct command_group){.to_guard = -1};
-	if (!cgroup_name(getpid(), cgroup))
+	if (!g->cgroup[0])
 		return;
-	remove_abandoned(cgroup);
-	if (mkdir(cgroup, 0755) < 0)
-		return;
-	strcpy(g->cgroup, cgroup);
-	if (!cgroup_write(cgroup, "cgroup.freeze", "0"))
+	remove_abandoned(g->cgroup);
+	if (mkdir(g->cgroup, 0755) < 0)
+		g->cgroup[0] = '\0';
+	else if (!cgroup_write(g->cgroup, "cgroup.freeze", "0"))
 		command_group_remove(g);
 }
 
 void
-command_group_enter(void)
+command_group_enter(const struct command_group *g)
 {
-	char cgroup[PATH_MAX];
-
-	if (cgroup_name(getppid(), cgroup))
-		cgroup_write(cgroup, "cgroup.procs", "0");
+	if (g->cgroup[0])
+		cgroup_write(g->cgroup, "cgroup.procs", "0");
 }
 
 void

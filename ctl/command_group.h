@@ -22,10 +22,12 @@ struct command_group {
 	int to_guard; /* -1 if there is none */
 };
 
-/* Makes the group of the calling process, still empty. */
+/* Chooses the name of the group's cgroup: before the fork of the process that is to enter it. */
+void command_group_name(struct command_group *g);
+/* Makes the cgroup, still empty. */
 void command_group_make(struct command_group *g);
-/* Moves the calling process into the group that its parent has made. */
-void command_group_enter(void);
+/* Moves the calling process into the cgroup of that name, if another process has made it. */
+void command_group_enter(const struct command_group *g);
 /* The command runs: if it could not enter the cgroup, the group does without. */
 void command_group_started(struct command_group *g, pid_t command);
 

@@ -20,7 +20,6 @@
 #include "cell/sys/log.h"
 #include "cell/sys/lsfs_ioctl.h"
 #include "cell/view/output.h"
-#include "ctl/command_group.h"
 #include "ctl/ctl.h"
 #include "ctl/mounted_path.h"
 
@@ -30,6 +29,7 @@ struct holder {
 	const struct lock_options *l;
 	int orders, reports;
 	const sigset_t *before;
+	const struct command_group *group;
 	struct earlier_try earlier;
 	int fd;
 	bool directory;
@@ -352,7 +352,7 @@ execute(void *user)
 {
 	const struct holder *h = user;
 
-	command_group_enter();
+	command_group_enter(h->group);
 	sigprocmask(SIG_SETMASK, h->before, NULL);
 	_exit(program_become(h->l->command));
 }
@@ -440,13 +440,14 @@ order(struct holder *h)
 
 void
 holder_run(const struct lock_options *l, struct earlier_try earlier, int orders, int reports,
-           const sigset_t *before)
+           const sigset_t *before, const struct command_group *group)
 {
 	struct holder h = {.l = l,
 	                   .earlier = earlier,
 	                   .orders = orders,
 	                   .reports = reports,
-	                   .before = before};
+	                   .before = before,
+	                   .group = group};
 	char began[UTC_TEXT];
 	bool held;
 	int next = 0;

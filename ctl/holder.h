@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 #include "cell/base/mono.h"
+#include "ctl/command_group.h"
 #include "ctl/supervisor.h"
 
 enum report_kind {
@@ -46,8 +47,9 @@ struct earlier_try {
 enum { HOLDER_GO = 'g', HOLDER_RELEASE = 'r', HOLDER_RELEASE_DONE = 'd' };
 
 /* Runs the holder, in a child of the supervisor: reads orders from `orders` and writes reports to
- * `reports`; the command gets the signal mask `before`. */
+ * `reports`; the command gets the signal mask `before` and enters `group`. */
 void holder_run(const struct lock_options *l, struct earlier_try earlier, int orders, int reports,
-                const sigset_t *before) __attribute__((noreturn));
+                const sigset_t *before, const struct command_group *group)
+    __attribute__((noreturn));
 
 #endif

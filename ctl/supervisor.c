@@ -464,7 +464,7 @@ become_holder(const struct supervisor *s, pid_t parent, int orders, int reports)
 	sigfillset(&all);
 	sigdelset(&all, SIGALRM);
 	sigprocmask(SIG_SETMASK, &all, NULL);
-	holder_run(s->l, s->earlier, orders, reports, &s->before);
+	holder_run(s->l, s->earlier, orders, reports, &s->before, &s->group);
 }
 
 static bool
@@ -548,7 +548,6 @@ hold(const struct lock_options *l, const sigset_t *before, struct earlier_try *t
 	    .l = l,
 	    .earlier = *tries,
 	    .before = *before,
-	    .group = {.to_guard = -1},
 	    .tell_at =
 	        isatty(STDERR_FILENO) ? mono_add(clock_now(), span_ms(SILENCE_MS)) : MONO_NEVER,
 	    .lease_end = MONO_NEVER,
@@ -560,6 +559,7 @@ hold(const struct lock_options *l, const sigset_t *before, struct earlier_try *t
 	};
 
 	tries->tried = false;
+	command_group_name(&s.group);
 	if (!start(&s))
 		return CTL_FAIL("%s: cannot start: %s", l->path, strerror(errno));
 	while (s.result == UNDECIDED) {

@@ -320,7 +320,7 @@ cgroups() { awk '/ - cgroup2 / { print $5 }' /proc/self/mountinfo; }
 # The cgroup for the command of this process.
 cgroup_of() {
 	local at
-	for at in $(cgroups); do find "$at" -name "lsctl.$1"; done
+	for at in $(cgroups); do find "$at" -name "lsctl.$1.*"; done
 }
 
 # Its descendant leaves the cgroup, as su(1) does where a login has one of its own.
@@ -334,6 +334,22 @@ stray() {
 case_frozen_in_jeopardy() {
 	freeze_and_thaw cgroup
 	freeze_and_thaw strayed stray
+}
+
+# Each is process 1 of a container, and their cgroup is the same.
+case_two_of_one_number() {
+	local name
+	[ -n "$(cgroups)" ] || return 0
+	for name in one other; do
+		unshare --fork --pid --mount-proc --kill-child "$LSCTL" lock "$m/$name" -- \
+			sh -c '
+			grep "^0::" /proc/self/cgroup > "$0.new"
+			mv "$0.new" "$0.in"
+			exec sleep 60' "$work/$name" &
+		wait_until "it runs" test -s "$work/$name.in"
+	done
+	is "$(sort "$work/one.in" "$work/other.in" | grep -o '/lsctl\.1.*' | uniq | wc -l)" 2
+	kill $(jobs -p)
 }
 
 # Nobody could thaw it, so the lock's next holder would wait for ever. A process in a call on the
