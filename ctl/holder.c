@@ -273,6 +273,14 @@ acquire(struct holder *h)
 
 static bool check_session(struct holder *h);
 
+/* Why the lock was lost, if it was, while the session lives. */
+static enum report_kind
+lost_kind(const struct holder *h)
+{
+	return lsfs_set_sequencer(h->fd, NULL) < 0 && errno == ECANCELED ? HOLDER_UNLOCKED
+	                                                                 : HOLDER_DELETED;
+}
+
 /* Writes a line into the locked file (NULL: empties it), unless the lock was lost meanwhile. The
  * node of the lock is opened again, whatever its name leads to by now. */
 static void
@@ -293,11 +301,10 @@ write_line(struct holder *h, const char *line, const char *what)
 	if (fd >= 0)
 		lsfs_poison(fd); /* its truncation would be committed when we exit */
 	if (h->started && error == ESTALE) {
-		const bool unlocked = lsfs_set_sequencer(h->fd, NULL) < 0 && errno == ECANCELED;
+		const enum report_kind kind = lost_kind(h);
 
 		if (check_session(h))
-			report(h, (struct report){.kind =
-			                              unlocked ? HOLDER_UNLOCKED : HOLDER_DELETED});
+			report(h, (struct report){.kind = kind});
 		_exit(CTL_OK);
 	}
 	if (h->started)
@@ -407,7 +414,7 @@ check_node(const struct holder *h)
 
 	if (!deleted && !h->stirred && !h->blind)
 		return true;
-	if ((deleted || h->blind) && lsfs_set_sequencer(h->fd, NULL) < 0 && errno == ECANCELED) {
+	if ((deleted || h->blind) && lost_kind(h) == HOLDER_UNLOCKED) {
 		report(h, (struct report){.kind = HOLDER_UNLOCKED});
 		return false;
 	}
@@ -477,11 +484,11 @@ holder_run(const struct lock_options *l, struct earlier_try earlier, int orders,
 	if (held && l->clears)
 		write_line(&h, NULL, "that there is no primary");
 	if (held) {
-		const bool released = lock_node(&h, LOCK_UN) == 0;
+		const enum report_kind kind =
+		    lock_node(&h, LOCK_UN) == 0 ? HOLDER_RELEASED : lost_kind(&h);
 
 		if (check_session(&h))
-			report(&h, (struct report){.kind = released ? HOLDER_RELEASED
-			                                            : HOLDER_DELETED});
+			report(&h, (struct report){.kind = kind});
 	}
 	_exit(CTL_OK);
 }

@@ -97,6 +97,11 @@ case_lost_when_the_command_ends() {
 		# shellcheck disable=SC2086 # words
 		one_line 75 "the file was deleted" "$LSCTL" $how "$m/ends" -- "$work/ends_with" \
 			"$work/never" rm "$m/ends"
+		# shellcheck disable=SC2086 # words
+		one_line 75 "an operator has released it" "$LSCTL" $how "$m/ends" -- \
+			"$work/ends_with" "$work/never" "$LSCTL" --cell "$conf" \
+			--key "$cell/admin.key" unlock "$m/ends"
+		rm "$m/ends"
 	done
 }
 
