@@ -5,7 +5,7 @@
 #include <sys/pidfd.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include "cell/config/cell_file.h"
+#include "cell/config/cell_file_edit.h"
 #include "cell/sys/log.h"
 #include "cell/sys/mountinfo.h"
 #include "cell/sys/process.h"
@@ -226,11 +226,11 @@ read_existing(struct up *u, bool *exists)
 static bool
 refresh(struct up *u)
 {
-	int rc = u->newer ? cell_file_replace(u->source, &u->cell_file) : 0;
+	char why[PATH_MAX + 128];
 
-	if (rc < 0)
-		log_error("%s: %s", u->source, strerror(-rc));
-	return rc == 0;
+	if (!u->newer || cell_file_refresh(u->source, &u->cell_file, why, sizeof why))
+		return true;
+	return log_error("%s", why);
 }
 
 static bool

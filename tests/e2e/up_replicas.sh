@@ -257,12 +257,14 @@ case_members_that_came_and_went() {
 	known_to "$conf" && return 1 # it was made for the clients, and no replica has it
 	echo y > "$m/f"
 	down
+	echo "# ours" >> "$conf"
 	up > /dev/null 2> "$work/out"
 	is "$(cat "$work/out")" "lsctl: $cell/2: replica 2 was removed from the cell: not started"
 	is "$(running | wc -w)" 3
 	is "$(replica 2)" ""
 	is "$(cat "$m/f")" y
 	known_to "$conf"
+	grep -qx "# ours" "$conf"
 	refused "holds a cell of 3 replicas, not 5" "$LSCTL" up --replicas 5 --dir "$cell" dc1
 	down
 	mv "$cell/3" "$work/elsewhere"
