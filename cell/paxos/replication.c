@@ -306,23 +306,26 @@ px_send_heartbeat(struct px *px, uint8_t id)
 	buffer_free(&marks);
 }
 
-/* True unless a majority accepts and does not sync: without its disks no other replica can be
- * elected. */
+/* True if another replica could be elected, which needs the disks of a majority. A voter that does
+ * not answer may be cut off from here alone; but the promise of this replica helps only one that
+ * answers. */
 static bool
 others_could(const struct px *px)
 {
 	const struct px_members *m = &px->group.members;
+	bool is_heard = false;
 	int able = 0;
 
 	for (int i = 0; i < m->n; i++) {
-		const uint8_t id = m->list[i].id;
-		const struct peer *p = &px->leader.peers[id];
-		const bool syncs = id == px->config.self
-		                       ? px->acceptor.accepted_to == px->acceptor.durable
-		                       : p->accepted <= p->match;
+		const struct peer *p = &px->leader.peers[m->list[i].id];
+		const bool syncs = p->accepted <= p->match;
 
-		able += m->list[i].voter && syncs;
+		if (!m->list[i].voter || m->list[i].id == px->config.self)
+			continue;
+		able += syncs || !answers(px, &m->list[i]);
+		is_heard = is_heard || (syncs && answers(px, &m->list[i]));
 	}
+	able += is_heard && px->acceptor.accepted_to == px->acceptor.durable;
 	return px_majority(m, able);
 }
 
