@@ -564,6 +564,8 @@ void px_peer_copies(struct px *px, uint8_t id);
 void px_heartbeats_skip(struct px *px);
 /* Sends a heartbeat to one other member. */
 void px_send_heartbeat(struct px *px, uint8_t id);
+/* True if another replica than this master could be elected. */
+bool px_others_could(const struct px *px);
 /* Handles a follower's acceptance: slots may be chosen by it. */
 void px_on_accepted(struct px *px, uint8_t from, const struct msg_accepted *m);
 /* Handles a follower's answer: its grant, and its progress. */

@@ -31,6 +31,7 @@ note_status(struct px *px)
 	px->status = (struct px_status){
 	    .open = open,
 	    .alone = is_alone(px),
+	    .replaceable = master && px_others_could(px),
 	    .master = px->acceptor.master,
 	    .lease_until = master ? px->lease.until : (mono_t){INT64_MIN},
 	    .master_until = master ? px->lease.until : px->lease.granted_until,

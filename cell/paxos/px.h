@@ -169,6 +169,7 @@ struct px_update {
 struct px_status {
 	bool open;              /* px_open */
 	bool alone;             /* this replica has the only vote */
+	bool replaceable;       /* this replica is master, and another one could be elected */
 	bool unsent;            /* entries were proposed that wait for PX_SEND */
 	struct ballot master;   /* px_master */
 	mono_t lease_until;     /* px_lease_valid before that */

@@ -306,11 +306,10 @@ px_send_heartbeat(struct px *px, uint8_t id)
 	buffer_free(&marks);
 }
 
-/* True if another replica could be elected, which needs the disks of a majority. A voter that does
- * not answer may be cut off from here alone; but the promise of this replica helps only one that
- * answers. */
-static bool
-others_could(const struct px *px)
+/* An election needs the disks of a majority. A voter that does not answer may be cut off from here
+ * alone; but the promise of this replica helps only one that answers. */
+bool
+px_others_could(const struct px *px)
 {
 	const struct px_members *m = &px->group.members;
 	bool is_heard = false;
@@ -343,8 +342,8 @@ note_stall(struct px *px)
 	else
 		l->stalled_heartbeats++;
 	l->chosen = px->learner.chosen;
-	if (!others_could(px) || l->stalled_heartbeats * px->config.heartbeat.ns <=
-	                             (PX_STALLED_LEASES << l->stalls) * px->config.lease.ns)
+	if (!px_others_could(px) || l->stalled_heartbeats * px->config.heartbeat.ns <=
+	                                (PX_STALLED_LEASES << l->stalls) * px->config.lease.ns)
 		return false;
 	if (l->stalls < PX_STALLS_MAX)
 		l->stalls++;

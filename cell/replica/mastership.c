@@ -254,8 +254,8 @@ r_mastership_greet(struct replica *r, uint64_t conn)
 /* ---- the regular work of a master ---- */
 
 /* A master whose disk is stuck must not lead: its log may be needed for the next majority, and
- * requests wait for its state, which is saved in large parts. A replica that is the only voter goes
- * on, because it has no successor. */
+ * requests wait for its state, which is saved in large parts. One that can have no successor goes
+ * on: it answers reads and keeps sessions. */
 enum { STATE_PATIENCE = 4 };
 
 mono_t
@@ -263,7 +263,7 @@ r_mastership_disk_deadline(const struct replica *r)
 {
 	const span_t patience = r_settings_span(r, SETTING_disk_patience);
 
-	if (!r_is_master(r) || r->paxos->alone)
+	if (!r_is_master(r) || !r->paxos->replaceable)
 		return MONO_NEVER;
 	return mono_min(mono_add(r->disk.synced, patience),
 	                mono_add(r->disk.unsaved, (span_t){STATE_PATIENCE * patience.ns}));
