@@ -27,6 +27,14 @@ frame_queue_take(struct frame_queue *list, struct queued_frame *queued)
 }
 
 void
+frame_queue_drop(struct frame_queue *list, struct queued_frame *queued)
+{
+	TAILQ_REMOVE(list, queued, link);
+	queued_frame_free(queued);
+	free(queued);
+}
+
+void
 queued_frame_free(struct queued_frame *queued)
 {
 	free((void *)queued->frame.data);

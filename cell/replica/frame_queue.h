@@ -22,6 +22,8 @@ TAILQ_HEAD(frame_queue, queued_frame);
 void frame_queue_put(struct frame_queue *list, struct queued_frame queued);
 /* Removes the first frame, which the caller then owns; false when there is none. */
 bool frame_queue_take(struct frame_queue *list, struct queued_frame *queued);
+/* Removes a frame of the queue and frees it. */
+void frame_queue_drop(struct frame_queue *list, struct queued_frame *queued);
 /* Frees a frame that was taken. */
 void queued_frame_free(struct queued_frame *queued);
 /* Frees the frames that are left. */

@@ -89,6 +89,25 @@ follow_condition(struct server *s)
 		server_tell(s, SERVER_FAILED);
 }
 
+/* ---- the gate ---- */
+
+/* Other replicas repeat their questions while a disk is stuck. Of the answers that wait for the
+ * same write, the last one says all. A promise ends those of earlier ballots, whichever write they
+ * wait for; the others tell how far a write has brought this replica, and later ones must not delay
+ * that. */
+static void
+hold(struct server *s, struct queued_frame held)
+{
+	const unsigned code = wire_frame_code(held.frame);
+	struct queued_frame *f, *next;
+
+	TAILQ_FOREACH_SAFE(f, &s->gate, link, next)
+		if (held.peer != 0 && f->peer == held.peer && wire_frame_code(f->frame) == code &&
+		    (f->after == held.after || code == MSG_promise))
+			frame_queue_drop(&s->gate, f);
+	frame_queue_put(&s->gate, held);
+}
+
 /* ---- the step ---- */
 
 static void
@@ -112,7 +131,7 @@ carry_out(struct server *s, struct replica_update *u)
 		must(queued.peer == 0 || s->gateway != NULL);
 		u->sends[i].frame = (struct bytes){NULL, 0};
 		if (u->sends[i].after > s->durable)
-			frame_queue_put(&s->gate, queued);
+			hold(s, queued);
 		else
 			post(s, queued);
 	}
@@ -200,7 +219,8 @@ is_acceptance(const struct queued_frame *f)
 static void
 open_gate(struct server *s, uint64_t write)
 {
-	const struct queued_frame *last[UINT8_MAX + 1] = {0}, *f;
+	const struct queued_frame *last[UINT8_MAX + 1] = {0};
+	struct queued_frame *f;
 	struct queued_frame taken;
 
 	TAILQ_FOREACH(f, &s->gate, link)
@@ -209,13 +229,12 @@ open_gate(struct server *s, uint64_t write)
 		else if (is_acceptance(f))
 			last[f->peer] = f;
 	while ((f = TAILQ_FIRST(&s->gate)) != NULL && f->after <= write) {
-		const bool repeated = is_acceptance(f) && last[f->peer] != f;
-
+		if (is_acceptance(f) && last[f->peer] != f) {
+			frame_queue_drop(&s->gate, f);
+			continue;
+		}
 		frame_queue_take(&s->gate, &taken);
-		if (repeated)
-			queued_frame_free(&taken);
-		else
-			post(s, taken);
+		post(s, taken);
 	}
 }
 

@@ -69,6 +69,8 @@ struct host {
 	mono_t shown;                                      /* by its clock, when it looked last */
 	size_t step_size;                                  /* rows and frames of its last step */
 	int acceptances;                                   /* sent since a write became durable */
+	int promises;                                      /* since the first one of this time */
+	int64_t persisted_at;                              /* of its last durable write */
 	size_t clients;        /* connections of clients that it has let in */
 	unsigned lines;        /* that it has logged in the last second */
 	int64_t requests_from; /* how long its turn had lasted at the first request; -1: none yet */

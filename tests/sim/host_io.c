@@ -140,10 +140,15 @@ run_persisted(struct sim *s, struct event *e)
 		return;
 	n->step_size = 0;
 	n->acceptances = 0;
+	if (n->persisted_at != s->now)
+		n->promises = 0;
+	n->persisted_at = s->now;
 	server_persisted(n->server, e->a);
 	/* Of those that waited for the write the last one says all. */
 	if (n->acceptances > 2 * s->hosts_n)
 		sim_fail(s, "replica %d sends %d acceptances of one write", n->id, n->acceptances);
+	if (n->promises > s->hosts_n)
+		sim_fail(s, "replica %d has held %d promises", n->id, n->promises);
 	host_settle(s, n);
 }
 
@@ -278,6 +283,7 @@ io_send(struct transport *transport, uint64_t conn, struct bytes frame)
 	count_step(n, 1);
 	n->deeds++;
 	n->acceptances += wire_frame_code(frame) == MSG_accepted;
+	n->promises += wire_frame_code(frame) == MSG_promise;
 	if (link_is(conn))
 		link_send(n->sim, conn, frame);
 	else
