@@ -443,9 +443,13 @@ member_rules_minor(const struct member_view *m)
 {
 	uint32_t lowest = UINT32_MAX;
 
-	for (int i = 0; i < m->n; i++)
-		if (is_active(&m->list[i]) && m->list[i].progress.minor < lowest)
-			lowest = m->list[i].progress.minor;
+	for (int i = 0; i < m->n; i++) {
+		const struct member_view_item *of = &m->list[i];
+		const uint32_t minor = is_alive(m, of) ? of->progress.minor : 0;
+
+		if (is_active(of) && minor < lowest)
+			lowest = minor;
+	}
 	return lowest;
 }
 

@@ -74,8 +74,8 @@ struct disk_full_verdict {
  * answer; but while no disk is full, nothing is refused. */
 struct disk_full_verdict member_rules_disk_full(const struct member_view *m);
 
-/* The greatest minor version that all members speak, learners included. A member that has not
- * answered this master counts as one that speaks version 0. */
+/* The greatest minor version that all members speak, learners included. A member that does
+ * not answer counts as one that speaks version 0: it may come back with an older program. */
 uint32_t member_rules_minor(const struct member_view *m);
 /* Encodes the list for a message or an operation; a view into `packed`. */
 struct wire_list member_rules_pack(const struct member_view *m, struct buffer *packed);

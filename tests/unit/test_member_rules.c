@@ -466,3 +466,24 @@ TEST(test_full_alone)
 	m.list[0].progress.full = true;
 	expect_full(&m, true, 0);
 }
+
+/* ---- versions ---- */
+
+/* A member that is down holds the version up: it may come back with an older program. */
+TEST(test_minor)
+{
+	struct member_view m = cell("vvlx", 1);
+
+	for (int i = 0; i < 3; i++)
+		m.list[i].progress.minor = 2;
+	silent_ms(&m, 1, 60000); /* the master itself */
+	assert_int_equal(member_rules_minor(&m), 2);
+	m.list[2].progress.minor = 1;
+	assert_int_equal(member_rules_minor(&m), 1);
+	m.list[2].progress.minor = 2;
+	silent_ms(&m, 2, 60000);
+	assert_int_equal(member_rules_minor(&m), 0);
+	silent_ms(&m, 2, 0);
+	m.list[2].progress.answered_at = (mono_t){INT64_MIN};
+	assert_int_equal(member_rules_minor(&m), 0);
+}
