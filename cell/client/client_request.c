@@ -162,8 +162,7 @@ slot_free(const struct client *c, enum slot_kind kind)
 {
 	const struct client_request *oldest = TAILQ_FIRST(&c->requests.in_flight);
 
-	return (kind == SLOT_READ || c->requests.given_up_n == 0) &&
-	       c->requests.in_flight_n[kind] < slots[kind] &&
+	return c->requests.in_flight_n[kind] < slots[kind] &&
 	       (oldest == NULL || c->requests.next_number - oldest->number < LIMIT_NUMBERS);
 }
 
@@ -356,7 +355,8 @@ struct stay {
 static bool
 slot_may_go(const struct client *c, enum slot_kind kind, const struct stay *stay)
 {
-	return slot_free(c, kind) && !(kind == SLOT_COMMAND ? stay->command : stay->ordered);
+	return slot_free(c, kind) && (kind == SLOT_READ || c->requests.given_up_n == 0) &&
+	       !(kind == SLOT_COMMAND ? stay->command : stay->ordered);
 }
 
 static bool
