@@ -324,13 +324,26 @@ lock_acquire(struct mount *m, struct call *c)
 	lock_start(m, c);
 }
 
+/* An unlock was asked for when its owner held nothing or something else: it must not release what
+ * a call before it in the queue will have been granted. */
+static struct call *
+first_waiting(const struct mount_lock *l)
+{
+	struct call *c;
+
+	TAILQ_FOREACH(c, &l->queue, waiting)
+		if (c->mode == LOCK_NONE)
+			return c;
+	return TAILQ_FIRST(&l->queue);
+}
+
 void
 lock_next(struct mount *m, struct mount_lock *l)
 {
 	struct call *c;
 
 	l->refs++;
-	while (l->ask == ASK_NONE && l->releasing == 0 && (c = TAILQ_FIRST(&l->queue))) {
+	while (l->ask == ASK_NONE && l->releasing == 0 && (c = first_waiting(l))) {
 		TAILQ_REMOVE(&l->queue, c, waiting);
 		c->queue = NULL;
 		if (c->mode == LOCK_NONE)
