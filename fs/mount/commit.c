@@ -18,11 +18,11 @@ owe(struct handle *h, int error, bool heard)
 	if (!first && heard)
 		return false;
 	h->creditors_n = 0;
+	h->rename_told = false;
 	if (!first)
 		return false;
 	h->owed = error;
 	h->heard = heard;
-	h->rename_told = false;
 	return true;
 }
 
