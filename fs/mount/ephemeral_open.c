@@ -19,14 +19,14 @@ close_number(struct mount *m, struct inode *i, uint64_t number)
 	         behind_heard);
 }
 
-/* One of a session that has ended keeps nothing open; it is dead while its file is not. */
+/* A handle of a session that has ended keeps nothing open. */
 struct handle *
 ephemeral_holder(const struct inode *i)
 {
 	struct handle *h;
 
 	TAILQ_FOREACH(h, &i->handles, of_inode)
-		if (!h->dead || h->poisoned || i->dead)
+		if (!h->outlived)
 			return h;
 	return NULL;
 }

@@ -32,6 +32,7 @@ struct handle {
 	bool released;       /* by the kernel */
 	bool dead;           /* every call is answered ESTALE from now on */
 	bool poisoned;       /* dead for that reason, of which a call for a guard is told */
+	bool outlived;       /* its session has ended before it */
 	bool ready;          /* in handles.ready */
 	int flags;
 	struct bytes user; /* that opened it, for whom all its requests act; owned */

@@ -56,7 +56,7 @@ session_died(struct mount *m)
 		inode_put(m, i);
 	}
 	RB_FOREACH(h, handle_numbers, &m->handles.by_number) {
-		h->poisoned = false; /* a poisoned one keeps its file open */
+		h->outlived = true;
 		handle_keep(m, h, NULL);
 	}
 	event_watch_forget_all(m);

@@ -232,6 +232,7 @@ image_handle(struct mount *m, struct image *i, struct versions_imaged *versions,
 	}
 	IMAGE(i, h->dead);
 	IMAGE(i, h->poisoned);
+	IMAGE(i, h->outlived);
 	IMAGE(i, h->flags);
 	image_bytes(i, &h->user);
 	IMAGE(i, h->opener);
