@@ -75,21 +75,30 @@ look(int fd, bool there, const char *canonical, bool *is_so)
 }
 
 /* Opens the directory of the path, which needs no right if only to look; or what mounted_path_open
- * opens, if the path is not there. */
+ * opens, if the path is not there. -1 with errno: ESTALE when either came or went meanwhile, and
+ * another look is due. */
 static int
 open_above(const char *path, char canonical[PATH_MAX], bool *there)
 {
 	char above[PATH_MAX];
 	int fd;
 
-	if (realpath(path, canonical) == NULL)
-		return mounted_path_open(path, canonical, there);
+	if (realpath(path, canonical) == NULL) {
+		fd = errno == ENOENT ? mounted_path_open(path, canonical, there) : -1;
+		if (fd < 0 || !*there)
+			return fd;
+		close(fd);
+		errno = ESTALE;
+		return -1;
+	}
 	*there = true;
 	strcpy(above, canonical);
 	dirname(above);
 	fd = open(above, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0 && errno == EACCES)
 		fd = open(above, O_PATH | O_CLOEXEC);
+	if (fd < 0 && (errno == ENOENT || errno == ENOTDIR))
+		errno = ESTALE;
 	return fd;
 }
 

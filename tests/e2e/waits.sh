@@ -41,6 +41,24 @@ case_until_it_is_gone() {
 	wait $waiting
 }
 
+# It comes and goes, and so does its directory, between any two calls of those that wait.
+case_until_what_comes_and_goes_is_gone() {
+	local i
+	python3 - "$d/sub" <<-'P' &
+		import os, sys
+		while True:
+		    os.mkdir(sys.argv[1])
+		    for name in range(20):
+		        os.close(os.open(sys.argv[1] + "/f", os.O_WRONLY | os.O_CREAT))
+		        os.unlink(sys.argv[1] + "/f")
+		    os.rmdir(sys.argv[1])
+	P
+	for ((i = 0; i < 30; i++)); do
+		is "$(limit 20 "$LSCTL" wait "$(elsewhere)/sub/f" --absent 2>&1; echo $?)" 0
+	done
+	kill %%
+}
+
 # Whoever has an ephemeral file open keeps it; those that wait for its end do not.
 case_several_until_a_process_is_gone() {
 	local at owner one waits=()
