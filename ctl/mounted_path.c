@@ -18,7 +18,7 @@
 enum { ANSWER = 256 * 1024 };
 
 int
-mounted_path_open(const char *path, char canonical[PATH_MAX], bool *there)
+mounted_path_open(const char *path, bool looks, char canonical[PATH_MAX], bool *there)
 {
 	char at[PATH_MAX], *slash;
 	int fd, error;
@@ -27,6 +27,8 @@ mounted_path_open(const char *path, char canonical[PATH_MAX], bool *there)
 	snprintf(at, sizeof at, "%s", path);
 	for (;;) {
 		fd = open(at, O_RDONLY | O_CLOEXEC);
+		if (fd < 0 && errno == EACCES && looks && !*there)
+			fd = open(at, O_PATH | O_CLOEXEC);
 		if (fd >= 0 && realpath(at, canonical) != NULL) {
 			const size_t n = canonical[1] == '\0' ? 0 : strlen(canonical);
 			const char *rest = strcmp(at, ".") == 0 ? path : path + strlen(at);

@@ -1,8 +1,9 @@
 /* wait: ends when a mounted path is as the caller wants it: the barrier of a shell script. The path
  * or, until it is there, the directory in which it will be is kept open, so that the mount watches
  * it; every line of .cell/events makes the command look again. Changes without an event, as the
- * release of a lock, are seen within a second. A path that is to go is not opened, but the
- * directory that it is in: an ephemeral file stays for those that have it open. */
+ * release of a lock, or in a directory that may not be read, are seen within a second. A path that
+ * is to go is not opened, but the directory that it is in: an ephemeral file stays for those that
+ * have it open. */
 #include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
@@ -84,7 +85,7 @@ open_above(const char *path, char canonical[PATH_MAX], bool *there)
 	int fd;
 
 	if (realpath(path, canonical) == NULL) {
-		fd = errno == ENOENT ? mounted_path_open(path, canonical, there) : -1;
+		fd = errno == ENOENT ? mounted_path_open(path, true, canonical, there) : -1;
 		if (fd < 0 || !*there)
 			return fd;
 		close(fd);
@@ -133,8 +134,8 @@ run(const struct ctl *ctl, char **argv)
 		time_limit_start(wanted.seconds);
 	while (rc < 0) {
 		bool there, is_so = false;
-		const int fd =
-		    (wanted.absent ? open_above : mounted_path_open)(argv[0], canonical, &there);
+		const int fd = wanted.absent ? open_above(argv[0], canonical, &there)
+		                             : mounted_path_open(argv[0], true, canonical, &there);
 		int error = fd < 0 ? errno : 0;
 
 		/* Without the mount the path leads to something else. */

@@ -143,7 +143,7 @@ target_open(struct watch *w, struct target *t)
 	static struct mountinfo info;
 	char canonical[PATH_MAX], path[2 * PATH_MAX];
 	bool there;
-	const int fd = mounted_path_open(t->path, canonical, &there);
+	const int fd = mounted_path_open(t->path, false, canonical, &there);
 	const int error = fd < 0 ? errno : 0;
 
 	if (t->fd >= 0)

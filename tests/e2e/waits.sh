@@ -59,6 +59,30 @@ case_until_what_comes_and_goes_is_gone() {
 	kill %%
 }
 
+# Who may not read the directory may look into it.
+case_in_a_directory_that_may_not_be_read() {
+	local m3=$work/mnt3 what
+	mkdir "$m3"
+	"$LSCTL" key generate "$work/guest.key" guest > "$work/guest.pub"
+	cell_ctl principal add guest "$(cat "$work/guest.pub")"
+	limit 30 "$LSFS" -o "key=$work/guest.key" "$conf" "$m3" 2> "$work/no"
+	echo admin > "$m/acl/ours"
+	setfattr -n user.ls.acl.read -v ours "$d"
+	touch "$d/goes" "$m/comes"
+	refused "Permission denied" ls "$m3/${d##*/}"
+	for what in "goes --absent" "comes"; do
+		# shellcheck disable=SC2086 # words
+		"$LSCTL" wait --wait 20 "$m3/${d##*/}"/$what 2> "$work/wait.out" &
+		waiting=$!
+		wait_until "it waits" follows_events
+		if [ "$what" = comes ]; then mv "$m/comes" "$d"; else rm "$d/goes"; fi
+		wait $waiting || { cat "$work/wait.out"; return 1; }
+	done
+	limit 20 "$LSCTL" wait "$m3/${d##*/}/goes" --free
+	umount "$m3"
+	rmdir "$m3"
+}
+
 # Whoever has an ephemeral file open keeps it; those that wait for its end do not.
 case_several_until_a_process_is_gone() {
 	local at owner one waits=()
