@@ -31,7 +31,7 @@ case_until_it_is_there() {
 	still_waits
 	touch "$d/sub/dir/f"
 	wait $waiting
-	"$LSCTL" wait "$(elsewhere)/sub/dir/f"
+	limit 20 "$LSCTL" wait "$(elsewhere)/sub/dir/f"
 }
 
 case_until_it_is_gone() {
@@ -103,7 +103,7 @@ case_several_until_a_process_is_gone() {
 
 case_contents() {
 	echo ready > "$d/f"
-	"$LSCTL" wait "$(elsewhere)/f" --contents ready
+	limit 20 "$LSCTL" wait "$(elsewhere)/f" --contents ready
 	awaits f --contents go
 	printf 'go on' > "$d/f"
 	still_waits
@@ -114,7 +114,7 @@ case_contents() {
 }
 
 case_free() {
-	"$LSCTL" wait "$(elsewhere)/nothing" --free
+	limit 20 "$LSCTL" wait "$(elsewhere)/nothing" --free
 	flock "$d/f" sleep 3 &
 	local holder=$!
 	wait_until "it has the lock" held f exclusive
@@ -151,7 +151,7 @@ case_at_once() {
 	local i before spent=0
 	echo 0 > "$d/n"
 	for ((i = 1; i <= 6; i++)); do
-		"$LSCTL" wait "$(elsewhere)/n" --contents $i &
+		"$LSCTL" wait --wait 20 "$(elsewhere)/n" --contents $i &
 		waiting=$!
 		wait_until "it waits" follows_events
 		before=${EPOCHREALTIME/./}
@@ -209,7 +209,7 @@ case_an_outage() {
 	leases 1s 2s
 	mkdir "$m5"
 	limit 30 "$LSFS" -o "key=$cell/admin.key,grace=2" "$conf" "$m5"
-	"$LSCTL" wait "$m5/new" 2> "$work/wait.out" &
+	"$LSCTL" wait --wait 60 "$m5/new" 2> "$work/wait.out" &
 	waiting=$!
 	wait_until "it waits" follows_events
 	each_replica STOP
