@@ -236,9 +236,22 @@ set_slots(const struct holder *h)
 		fail_of(h, errno, "cannot set its slots: %s", strerror(errno));
 }
 
+/* A file that goes after a time goes under its lock, too, without a lock-delay, and nothing tells
+ * when: another one could be locked while the command runs. */
+static void
+refuse_ttl(const struct holder *h)
+{
+	if (fgetxattr(h->fd, "user.ls.ttl", NULL, 0) >= 0) {
+		log_error("%s: has a time to live (user.ls.ttl): its lock would not last",
+		          h->l->path);
+		fail(h, CTL_FAILED);
+	}
+	if (errno != ENODATA)
+		fail_of(h, errno, "cannot read user.ls.ttl: %s", strerror(errno));
+}
+
 /* The lock-delay is fixed into the lock when it is acquired, between our two reads of it: the
- * shorter value is used. A file that goes after a time goes under its lock, too, without a
- * lock-delay, and nothing tells when: another one could be locked while the command runs. */
+ * shorter value is used. A time to live may be set while the lock is waited for. */
 static void
 acquire(struct holder *h)
 {
@@ -246,10 +259,7 @@ acquire(struct holder *h)
 	const char *delay = l->delay;
 	int how = (l->shared ? LOCK_SH : LOCK_EX) | (l->wait_s == 0 ? LOCK_NB : 0), error;
 
-	if (fgetxattr(h->fd, "user.ls.ttl", NULL, 0) > 0) {
-		log_error("%s: has a time to live (user.ls.ttl): its lock would not last", l->path);
-		fail(h, CTL_FAILED);
-	}
+	refuse_ttl(h);
 	if (delay && fsetxattr(h->fd, "user.ls.lock_delay", delay, strlen(delay), 0) < 0)
 		fail_of(h, errno, "cannot set the lock-delay: %s", strerror(errno));
 	if (h->l->slots > 0)
@@ -261,6 +271,7 @@ acquire(struct holder *h)
 	if (error != 0)
 		fail(h, h->l->busy_code);
 	time_limit_end();
+	refuse_ttl(h);
 	export_attribute(h, "user.ls.sequencer", "LS_SEQUENCER");
 	export_attribute(h, "user.ls.fence", "LS_FENCE");
 	if (h->l->slots > 0)

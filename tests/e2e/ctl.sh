@@ -261,6 +261,28 @@ case_stopped_while_it_waits_for_a_directory() {
 	exits 9 limit 5 "$LSCTL" lock -w 0.5 -E 9 "$m/held" -- true
 	down
 }
+
+# It may be set on a file that is locked: the lock is not kept then.
+case_a_time_to_live_that_comes_while_it_waits() {
+	local how waits
+	up > /dev/null
+	for how in lock elect "once --every 1h"; do
+		touch "$m/late"
+		setfattr -n user.ls.lock -v exclusive "$m/late"
+		# shellcheck disable=SC2086 # words
+		limit 20 "$LSCTL" $how "$m/late" -- touch "$work/late" 2> "$work/err" &
+		waits=$!
+		wait_until "it waits" is_awaited "$m/late"
+		setfattr -n user.ls.ttl -v 60 "$m/late"
+		setfattr -n user.ls.lock -v free "$m/late"
+		exits 1 wait $waits
+		grep -q "has a time to live (user.ls.ttl)" "$work/err"
+		[ ! -e "$work/late" ]
+		limit 5 flock -n "$m/late" true
+		rm "$m/late"
+	done
+	down
+}
 is_awaited() { [ -n "$(attribute lock_waiters "$1" 2> "$work/no")" ]; }
 
 case_a_command_keeps_the_lock_of_a_killed_lsctl() {

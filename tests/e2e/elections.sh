@@ -227,7 +227,7 @@ case_a_mount_that_ends_under_a_new_primary() {
 	wait_until "it waits" has_waiter "$d/primary"
 	holder=$(pgrep -P $waits)
 	strace -q -o "$work/traced" -e trace=fgetxattr \
-		-e inject=fgetxattr:delay_enter=60s:when=5 -p "$holder" &
+		-e inject=fgetxattr:delay_enter=60s:when=6 -p "$holder" &
 	tracer=$!
 	wait_until "it is traced" grep -q '^TracerPid:.[1-9]' "/proc/$holder/status"
 	flock -u 9
