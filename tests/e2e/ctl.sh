@@ -316,15 +316,18 @@ case_lock_forwards_signals() {
 	down
 }
 
-# A hangup reaches the session's leader alone, and Ctrl-C the terminal's process group.
+# A hangup reaches the session's leader alone, and Ctrl-C the terminal's process group. Neither is
+# ignored, as where the test runs in the background or under nohup(1).
 case_lock_at_a_terminal() {
 	up > /dev/null
-	python3 - "$LSCTL" "$m/t" <<-'P'
-		import os, pty, sys, time
+	limit 60 python3 - "$LSCTL" "$m/t" <<-'P'
+		import os, pty, signal, sys, time
 		lsctl, path = sys.argv[1:]
 		def run(*command):
 		    pid, terminal = pty.fork()
 		    if pid == 0:
+		        for number in (signal.SIGINT, signal.SIGHUP):
+		            signal.signal(number, signal.SIG_DFL)
 		        os.execv(lsctl, [lsctl, "lock", path, "--", *command])
 		    said = b""
 		    while b"runs" not in said:
