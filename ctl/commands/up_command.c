@@ -221,16 +221,15 @@ read_existing(struct up *u, bool *exists)
 	return found >= 0;
 }
 
-/* Brings the cell file up to date: clients can use it as long as one of its replicas is still a
- * member, which sends them the current list. */
-static bool
+/* Brings the cell file up to date. Where it cannot be written it stays as it is: clients can use it
+ * as long as one of its replicas is still a member, which sends them the current list. */
+static void
 refresh(struct up *u)
 {
 	char why[PATH_MAX + 128];
 
-	if (!u->newer || cell_file_refresh(u->source, &u->cell_file, why, sizeof why))
-		return true;
-	return log_error("%s", why);
+	if (u->newer && !cell_file_refresh(u->source, &u->cell_file, why, sizeof why))
+		log_warn("%s: the cell file stays as it is", why);
 }
 
 static bool
@@ -280,8 +279,8 @@ up_network(struct up *u, bool exists)
 	if (!make_directories(u->place.directory) || (lock = place_lock(u->place.directory)) < 0)
 		return CTL_FAILED;
 	/* Another `up` may have made the cell before we got the lock. */
-	if (read_existing(u, &exists) &&
-	    (exists ? check_number(u) && refresh(u) : make_network(u))) {
+	if (read_existing(u, &exists) && (exists ? check_number(u) : make_network(u))) {
+		refresh(u);
 		snprintf(u->source, sizeof u->source, "%.*s/%s.conf", PATH_MAX - 128,
 		         u->place.directory, u->cell);
 		rc = start_and_mount(u);

@@ -257,6 +257,20 @@ case_members_that_came_and_went() {
 	known_to "$conf" && return 1 # it was made for the clients, and no replica has it
 	echo y > "$m/f"
 	down
+	# Where the cell file cannot be written, clients use it as it is.
+	mkdir "$work/shared"
+	mount -t tmpfs shared "$work/shared"
+	mv "$conf" "$work/shared"
+	mount -o remount,ro "$work/shared"
+	ln -s "$work/shared/dc1.conf" "$conf"
+	is "$(up 2> "$work/out" | tail -n 1)" "$m"
+	grep -qx "lsctl: $conf: Read-only file system: the cell file stays as it is" \
+		"$work/out"
+	is "$(cat "$m/f")" y
+	down
+	mount -o remount,rw "$work/shared"
+	mv "$work/shared/dc1.conf" "$conf"
+	umount "$work/shared"
 	echo "# ours" >> "$conf"
 	up > /dev/null 2> "$work/out"
 	is "$(cat "$work/out")" "lsctl: $cell/2: replica 2 was removed from the cell: not started"
