@@ -426,6 +426,17 @@ command_group_kill(struct command_group *g, pid_t spared)
 	return descendants_signal(SIGKILL, spared, &g->foreign);
 }
 
+const char *
+command_group_but_for(const struct command_group *g)
+{
+	static char text[64];
+
+	text[0] = '\0';
+	if (g->foreign > 0)
+		snprintf(text, sizeof text, ", but for %d processes of another user", g->foreign);
+	return text;
+}
+
 void
 command_group_remove(struct command_group *g)
 {

@@ -17,7 +17,7 @@ struct command_group {
 	bool frozen;
 	pid_t *stopped; /* the processes that were stopped to freeze the group; owned */
 	size_t stopped_n, stopped_room;
-	int foreign;  /* the processes of other users, which could not be frozen or killed last */
+	int foreign;  /* the processes of other users, which did not get the last signal */
 	pid_t guard;  /* a child: kills the frozen group when the calling process ends */
 	int to_guard; /* -1 if there is none */
 };
@@ -38,6 +38,10 @@ void command_group_freeze(struct command_group *g, pid_t spared);
 /* Kills all processes of the group; returns the number of those that still lived. A process may
  * have just started another one: call it again until it returns 0. */
 int command_group_kill(struct command_group *g, pid_t spared);
+
+/* Words for a message about the last signal: how many did not get it, being another user's; "" for
+ * none. They are overwritten by the next call. */
+const char *command_group_but_for(const struct command_group *g);
 
 /* Lets them all go on; nothing happens if the group is not frozen. */
 void command_group_thaw(struct command_group *g);

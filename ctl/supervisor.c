@@ -225,14 +225,9 @@ freeze(struct supervisor *s, mono_t now)
 	if (!mono_is_never(end))
 		snprintf(killed, sizeof killed, ", or is killed in %lld seconds",
 		         (long long)span_to_ms(mono_since(end, now)) / 1000);
-	if (s->group.foreign > 0)
-		log_warn("%s: the cell can't be reached: %d processes of the command belong to "
-		         "another user and can't be frozen",
-		         s->l->path, s->group.foreign);
-	else
-		log_warn("%s: the cell can't be reached: the command is frozen; it goes on when "
-		         "the cell answers%s",
-		         s->l->path, killed);
+	log_warn("%s: the cell can't be reached: the command is frozen%s; it goes on when the cell "
+	         "answers%s",
+	         s->l->path, command_group_but_for(&s->group), killed);
 	_exit(0);
 }
 
@@ -244,8 +239,8 @@ warn_command(struct supervisor *s)
 	if (!in_child())
 		return;
 	log_warn("%s: the cell can't be reached: the lock is lost in %d seconds; SIGTERM was sent "
-	         "to the command",
-	         s->l->path, WARNING_S);
+	         "to the command%s",
+	         s->l->path, WARNING_S, command_group_but_for(&s->group));
 	_exit(0);
 }
 
@@ -260,8 +255,9 @@ check_health(struct supervisor *s, mono_t now)
 		s->given_up_at = mono_add(now, span_s(WARNING_S));
 		s->check.due = MONO_NEVER;
 		descendants_signal(SIGTERM, s->holder, &s->group.foreign);
-		log_error("%s: the lock is given up: the check has failed (%d in a row)",
-		          s->l->path, s->check.failures);
+		log_error("%s: the lock is given up: the check has failed (%d in a row); SIGTERM "
+		          "was sent to the command%s",
+		          s->l->path, s->check.failures, command_group_but_for(&s->group));
 	} else if (mono_reached(now, s->check.due) && s->group.frozen) {
 		health_check_begin(&s->check, now);
 	} else if (mono_reached(now, s->check.due)) {

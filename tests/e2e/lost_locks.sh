@@ -105,34 +105,50 @@ case_lost_when_the_command_ends() {
 	done
 }
 
+# becomes NAME [OPTION...]: the command becomes another user under the lock of $m3/NAME.
+becomes() {
+	local name=$1
+	shift
+	(
+		rc=0
+		setpriv --reuid=65534 --regid=65534 --clear-groups \
+			"$LSCTL" lock "$@" "$m3/$name" -- "$work/become" --reuid=0 sh -c '
+			echo $$ > "$0"; exec sleep 60' "$work/$name.pid" \
+			2> "$work/$name.err" || rc=$?
+		echo $rc > "$work/$name.code"
+	) &
+	wait_until "the command runs" test -s "$work/$name.pid"
+}
+messages() { sed "s,^lsctl: $m3/$1: ,,; s/in [0-9]* s/in N s/" "$work/$1.err"; }
+
 # The command has become another user, as with sudo(8), and lsctl may not kill it.
 case_a_command_of_another_user() {
-	local m3=$work/mnt3 i pids=() patience=40
+	local m3=$work/mnt3 i name pids=() patience=40
 	for i in 1 2 3; do pids+=("$(replica $i)"); done
 	mkdir -p "$m3"
 	chmod 711 "$work"
 	install -m 4755 "$(command -v setpriv)" "$work/become"
 	limit 30 "$LSFS" -o "key=$cell/admin.key,allow_other" "$conf" "$m3"
-	(
-		rc=0
-		setpriv --reuid=65534 --regid=65534 --clear-groups \
-			"$LSCTL" lock "$m3/theirs" -- "$work/become" --reuid=0 sh -c '
-			echo $$ > "$0"; exec sleep 60' "$work/theirs.pid" \
-			2> "$work/theirs.err" || rc=$?
-		echo $rc > "$work/theirs.code"
-	) &
-	wait_until "the command runs" test -s "$work/theirs.pid"
+	becomes theirs
+	becomes told --lock-delay 7 --jeopardy=ignore
 	kill -STOP "${pids[@]}"
-	wait_until "it is told" grep -q "can't be frozen" "$work/theirs.err"
+	wait_until "it is told" grep -q "is frozen" "$work/theirs.err"
+	wait_until "it is told" grep -q "SIGTERM was sent" "$work/told.err"
 	kill -CONT "${pids[@]}"
 	wait_until "it goes on" grep -q "answers again" "$work/theirs.err"
 	cell_ctl session destroy "$(session "$m3")"
-	wait_until "lsctl has ended" ended theirs
-	is "$(cat "$work/theirs.code")" 75
-	kill "$(cat "$work/theirs.pid")"
-	is "$(sed "s,^lsctl: $m3/theirs: ,," "$work/theirs.err")" "the cell can't be reached: 1\
- processes of the command belong to another user and can't be frozen
+	for name in theirs told; do
+		wait_until "lsctl has ended" ended $name
+		is "$(cat "$work/$name.code")" 75
+		kill "$(cat "$work/$name.pid")"
+	done
+	is "$(messages theirs)" "the cell can't be reached: the command is frozen, but for 1\
+ processes of another user; it goes on when the cell answers, or is killed in N seconds
 the cell answers again: the command goes on
+1 processes of the command belong to another user and can't be killed
+the lock was lost: its session is over"
+	is "$(messages told)" "the cell can't be reached: the lock is lost in N seconds; SIGTERM\
+ was sent to the command, but for 1 processes of another user
 1 processes of the command belong to another user and can't be killed
 the lock was lost: its session is over"
 	umount "$m3"
