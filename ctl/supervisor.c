@@ -50,7 +50,8 @@ struct supervisor {
 	mono_t armed; /* for when the timer is set */
 	bool warned;
 	struct health_check check;
-	mono_t given_up_at; /* the command gets no more time then; MONO_NEVER: it is of use */
+	bool given_up;      /* the command is of no use */
+	mono_t given_up_at; /* it gets no more time then; MONO_NEVER: it is of use, or was killed */
 	bool told_to_end;   /* by a signal */
 	mono_t hangup_ends; /* until then an end of the command is that of a hangup */
 	int command_code;
@@ -159,7 +160,7 @@ command_ended(struct supervisor *s, int code)
 {
 	s->state = ENDED;
 	s->command_code = code;
-	if (!mono_is_never(s->given_up_at)) {
+	if (s->given_up) {
 		s->command_code = EXIT_CHECK;
 		end_all(s);
 	} else if (mono_before(clock_now(), s->hangup_ends)) {
@@ -249,9 +250,12 @@ static void
 check_health(struct supervisor *s, mono_t now)
 {
 	if (mono_reached(now, s->given_up_at)) {
-		s->given_up_at = mono_add(now, span_s(RESERVE_S));
+		s->given_up_at = MONO_NEVER;
 		end_all(s);
-	} else if (mono_is_never(s->given_up_at) && health_check_failed(&s->check)) {
+		if (s->state == RUNS)
+			log_warn("%s: the lock is kept until the command ends", s->l->path);
+	} else if (!s->given_up && health_check_failed(&s->check)) {
+		s->given_up = true;
 		s->given_up_at = mono_add(now, span_s(WARNING_S));
 		s->check.due = MONO_NEVER;
 		descendants_signal(SIGTERM, s->holder, &s->group.foreign);

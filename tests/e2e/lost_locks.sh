@@ -129,11 +129,11 @@ case_a_command_of_another_user() {
 	chmod 711 "$work"
 	install -m 4755 "$(command -v setpriv)" "$work/become"
 	limit 30 "$LSFS" -o "key=$cell/admin.key,allow_other" "$conf" "$m3"
-	becomes theirs
+	becomes theirs --lock-delay 60
 	becomes told --lock-delay 7 --jeopardy=ignore
 	kill -STOP "${pids[@]}"
 	wait_until "it is told" grep -q "is frozen" "$work/theirs.err"
-	wait_until "it is told" grep -q "SIGTERM was sent" "$work/told.err"
+	wait_until "the other one has lost its lock" ended told
 	kill -CONT "${pids[@]}"
 	wait_until "it goes on" grep -q "answers again" "$work/theirs.err"
 	cell_ctl session destroy "$(session "$m3")"
@@ -150,7 +150,20 @@ the lock was lost: its session is over"
 	is "$(messages told)" "the cell can't be reached: the lock is lost in N seconds; SIGTERM\
  was sent to the command, but for 1 processes of another user
 1 processes of the command belong to another user and can't be killed
-the lock was lost: its session is over"
+the lock was lost: the cell can't be reached, and the session's lease has ended"
+
+	# A check that fails does not end it either, and that is said once.
+	becomes checked --check-every 2s --check-fails 1 --check "[ ! -s $work/checked.pid ]"
+	wait_until "it cannot be killed" grep -q "can't be killed" "$work/checked.err"
+	pause_s 3
+	is "$(attribute lock "$m3/checked")" exclusive
+	kill "$(cat "$work/checked.pid")"
+	wait_until "lsctl has ended" ended checked
+	is "$(cat "$work/checked.code")" 76
+	is "$(messages checked)" "the lock is given up: the check has failed (1 in a row); SIGTERM\
+ was sent to the command, but for 1 processes of another user
+1 processes of the command belong to another user and can't be killed
+the lock is kept until the command ends"
 	umount "$m3"
 	rmdir "$m3"
 }

@@ -44,7 +44,7 @@ case_until_it_is_gone() {
 # It comes and goes, and so does its directory, between any two calls of those that wait.
 case_until_what_comes_and_goes_is_gone() {
 	local i
-	python3 - "$d/sub" <<-'P' &
+	limit 700 python3 - "$d/sub" <<-'P' &
 		import os, sys
 		while True:
 		    os.mkdir(sys.argv[1])
