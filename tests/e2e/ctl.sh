@@ -144,13 +144,12 @@ case_lock_what_may_not_be_read() {
 	setfattr -n user.ls.acl.read -v none "$m/f"
 	refused "Permission denied" cat "$m/f"
 	is "$(limit 10 "$LSCTL" lock "$m/f" -- "$LSCTL" lock -n -E 5 "$m/f" -- true || echo $?)" 5
-	limit 20 "$LSCTL" lock "$m/f" -- sleep 1000 &
-	wait_until "it is locked" is_locked "$m/f"
+	limit 20 "$LSCTL" lock "$m/f" -- sh -c 'echo > "$0"; exec sleep 1000' "$work/runs" &
+	wait_until "the command runs" test -e "$work/runs"
 	rm "$m/f"
 	exits 75 wait $!
 	stop
 }
-is_locked() { [ "$(attribute lock "$1")" = exclusive ]; }
 
 # Not even one that nobody writes is waited for.
 case_lock_a_fifo() {
