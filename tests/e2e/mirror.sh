@@ -304,7 +304,8 @@ case_an_early_signal() {
 		-e inject=rt_sigaction:delay_enter=2s:when=1 \
 		"$LSCTL" mirror "$m/early" "$n/soon" 2> "$work/early" &
 	tracer=$!
-	wait_until "it begins" pgrep -P $tracer > "$work/lsctl"
+	# strace tries before it
+	wait_until "it begins" pgrep -x lsctl -P $tracer > "$work/lsctl"
 	lsctl=$(cat "$work/lsctl")
 	wait_until "the process begins" pgrep -P "$lsctl" > "$work/child"
 	kill -HUP "$lsctl"
