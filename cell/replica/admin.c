@@ -178,11 +178,14 @@ admin_session(struct replica *r, struct admin_request *o)
 static void
 admin_unlock(struct replica *r, struct admin_request *o)
 {
-	const struct op op = OPERATION(unlock, o->asked.value, o->asked.id, o->asked.generation,
-	                               o->asked.keep_delay);
+	const struct msg_operate *m = &o->asked;
+	const struct op op = OPERATION(unlock, m->value, m->id, m->generation, m->keep_delay);
+	struct tree_session s;
 
-	if (!tree_lock_holder(r->tree, o->asked.value, o->asked.id, o->asked.generation)) {
-		conclude(r, o, RC_OK, o->asked.id, "");
+	/* Sent again: what is left of a session that has ended is free after its delay. */
+	if ((m->behind > 0 && m->id > 0 && !tree_session(r->tree, m->id, &s)) ||
+	    !tree_lock_holder(r->tree, m->value, m->id, m->generation)) {
+		conclude(r, o, RC_OK, m->id, "");
 		return;
 	}
 	o->under_way = true;
@@ -262,16 +265,12 @@ principal_settled(const struct replica *r, const struct admin_request *o)
 static struct op
 principal_op(const struct msg_operate *m)
 {
-	switch (m->what) {
-	case OPERATION_ADD_PRINCIPAL:
-		return (struct op){.code = OP_add_principal, .add_principal = {m->name, m->key}};
-	case OPERATION_REMOVE_PRINCIPAL:
-		return (struct op){.code = OP_remove_principal, .remove_principal = {m->name}};
-	default:
-		must(m->what == OPERATION_RECOVER_PRINCIPAL);
-		return (struct op){.code = OP_rekey_principal,
-		                   .rekey_principal = {m->name, m->key}};
-	}
+	if (m->what == OPERATION_ADD_PRINCIPAL)
+		return OPERATION(add_principal, m->name, m->key);
+	if (m->what == OPERATION_REMOVE_PRINCIPAL)
+		return OPERATION(remove_principal, m->name);
+	must(m->what == OPERATION_RECOVER_PRINCIPAL);
+	return OPERATION(rekey_principal, m->name, m->key);
 }
 
 /* A new principal finds the rights that ACL files give to its name, and one that is gone leaves

@@ -474,10 +474,25 @@ send_orders(struct player *p, const struct bare *b)
 	send_message(p, b, &(struct message){.code = MSG_principals_request});
 }
 
+/* As if it were sent again: by then the first client's session had ended. */
+static void
+send_unlock(struct player *p, const struct bare *b, struct script *w)
+{
+	const struct msg_operate unlock = {.what = OPERATION_UNLOCK,
+	                                   .value = names_find(p->s, &p->names, script_needed(w)),
+	                                   .id = p->bares[0]->session,
+	                                   .generation = UINT64_MAX,
+	                                   .behind = 1};
+
+	send_message(p, b, &(struct message){.code = MSG_operate, .operate = unlock});
+}
+
 static void
 sends(struct player *p, struct bare *b, struct script *w)
 {
-	if (script_take(w, "nonsense")) {
+	if (script_take(w, "unlock")) {
+		send_unlock(p, b, w);
+	} else if (script_take(w, "nonsense")) {
 		net_to_node(p->s, b->conn, bytes_of("nonsense"));
 	} else if (script_take(w, "session_opened")) {
 		send_message(p, b, &(struct message){.code = MSG_session_opened});
