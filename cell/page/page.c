@@ -328,7 +328,8 @@ page_attach(struct page *p, struct server *server)
 	p->server = server;
 	p->asked = false;
 	p->seen.commits = (struct latency){0};
-	p->conn = server_connect(server, &client, "admin");
+	/* It acts for no principal: it is closed with none. */
+	p->conn = server_connect(server, &client, "");
 }
 
 /* A page that a thread may still be making is sent to no request. */

@@ -286,6 +286,19 @@ case_the_end() {
 	wait_until "it works" is_code 2 /healthz 200
 }
 
+# The page is no connection of the administrator's: it works on when these are ended.
+case_another_administrator() {
+	local i
+	"$LSCTL" key generate "$work/new.key" admin > /dev/null
+	limit 30 "$LSCTL" principal recover admin "$("$LSCTL" key show "$work/new.key")" \
+		--dir "$cell/2"
+	mv "$work/new.key" "$cell/admin.key"
+	cell_ctl principal list > /dev/null
+	for i in 1 2 3; do wait_until "replica $i works" is_code $i /healthz 200; done
+	limit 10 umount "$m"
+	limit 30 "$LSFS" -o "key=$cell/admin.key" "$conf" "$m"
+}
+
 case_wrong_addresses() {
 	one_line 2 "x: not an address HOST:PORT" "$LSCELL" --http x "$cell/1"
 	one_line 2 "70000: not an address" "$LSCELL" --http 70000 "$cell/1"
