@@ -79,7 +79,7 @@ apply_create(struct execution *x, const struct op_create *o, struct result_creat
 }
 
 /* Numbers are given in order and never again, also after a deletion. A number whose name exists is
- * left out; in a directory without room none is looked for, as many names may exist. */
+ * left out; where no file can be made none is looked for, as many names may exist. */
 enum rc
 apply_number(struct execution *x, const struct op_number *o, struct result_numbered *r)
 {
@@ -98,6 +98,8 @@ apply_number(struct execution *x, const struct op_number *o, struct result_numbe
 		return RC_NOTDIR;
 	if ((rc = room_for_child(x->tree, parent)) != RC_OK)
 		return rc;
+	if (o->ephemeral && x->session != NULL && !opener_allowed(NULL, x->session))
+		return RC_FULL;
 	r->number = parent->content_generation;
 	do {
 		buffer_reset(&name);

@@ -458,6 +458,36 @@ TEST(test_numbers_without_room)
 	fixture_free(f);
 }
 
+/* Nor is one looked for that the session could not open. */
+TEST(test_numbers_without_opens)
+{
+	enum { NAMES = 30000 };
+	struct fixture *f = fixture_new();
+	const uint64_t d = new_directory(f, NODE_ROOT, "d"), s = put_session(f, 'a');
+	clock_t numbers, creates;
+	char name[24];
+
+	for (int i = 0; i < NAMES; i++) {
+		snprintf(name, sizeof name, "x%010d", i);
+		put(f, s,
+		    OP(create, .parent = d, .name = bytes_of(name), .kind = NODE_FILE,
+		       .ephemeral = i < LIMIT_SESSION_OPENS));
+	}
+	put_all(f);
+	creates =
+	    time_to_put(f, OP(create, .parent = d, .name = bytes_of("new"), .kind = NODE_FILE));
+	assert_int_equal(run(f, s,
+	                     OP(number, .parent = d, .prefix = bytes_of("x"), .ephemeral = 1)),
+	                 RC_FULL);
+	for (int i = 0; i < 100; i++)
+		put(f, s, OP(number, .parent = d, .prefix = bytes_of("x"), .ephemeral = 1));
+	numbers = clock();
+	put_all(f);
+	numbers = clock() - numbers;
+	assert_true(numbers < 4 * (creates + 1000));
+	fixture_free(f);
+}
+
 /* ---- deletions ---- */
 
 /* A file whose lock many share, and a directory that had many names. */
