@@ -21,7 +21,7 @@ struct inode {
 	struct attr attr;       /* its texts are empty */
 	uint64_t index;         /* the index in the cell's log at which attr was true */
 	bool dead;              /* the node was deleted */
-	bool gone_here;         /* deleted by a call of this mount: no name leads to it */
+	bool gone_here;         /* deleted by a call of this mount: its handles go on with it */
 	bool kept;              /* the kernel may have its attributes */
 	mono_t named_until;     /* the kernel may have its name */
 	uint64_t found;         /* the number of the lookup that has led to it last */

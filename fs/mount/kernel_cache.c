@@ -44,6 +44,8 @@ note_name(struct mount *m, struct inode *i, span_t timeout)
 {
 	const span_t t = {timeout.ns + span_ms(READ_MS).ns};
 
+	if (i->gone_here)
+		return;
 	i->named_until = mono_max(i->named_until, mono_add(m->now, t));
 }
 
@@ -123,7 +125,16 @@ kernel_cache_written(struct mount *m)
 bool
 kernel_cache_named(const struct mount *m, const struct inode *i)
 {
-	return !i->gone_here && mono_before(m->now, i->named_until);
+	return mono_before(m->now, i->named_until);
+}
+
+/* An answer that was EINTR told the kernel nothing but to look the name up again, which may have
+ * been before the name was gone. */
+void
+kernel_cache_unnamed(struct inode *i, const struct call *c)
+{
+	if (!c->answered)
+		i->named_until = (mono_t){0};
 }
 
 void

@@ -33,6 +33,9 @@ bool kernel_cache_named(const struct mount *m, const struct inode *i);
 /* A local rename: the kernel moves the name that leads to `from`, and calls by it are calls for
  * `to`. */
 void kernel_cache_moved(const struct inode *from, struct inode *to);
+/* The call takes the name away from the inode: the kernel knows, unless the call was answered
+ * before. */
+void kernel_cache_unnamed(struct inode *i, const struct call *c);
 /* A call of this mount changes the inode's attributes: the kernel has none from now on. */
 void kernel_cache_drop(struct mount *m, struct inode *i);
 /* The client has dropped nodes from its cache. */

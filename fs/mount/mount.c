@@ -335,9 +335,11 @@ mount_update_free(struct mount_update *u)
 
 /* ---- dispatch ---- */
 
+/* The name by which the kernel calls may be that of a file that was renamed since. */
 static void
 kernel_call(struct mount *m, const struct mount_event *e)
 {
+	const struct inode *i = e->fh == 0 ? inode_find(m, e->ino) : NULL;
 	struct call *c = call_new(m, e);
 
 	MESSAGE_TRACE(m->config.trace, "call %llu of thread %d: %s %.*s in inode %llu, handle %llu",
@@ -347,6 +349,8 @@ kernel_call(struct mount *m, const struct mount_event *e)
 	stale_called(m, e);
 	if (inode_is_virtual(e->ino) && !(kinds[e->kind].flags & VIRTUAL_TOO))
 		virtual_call(m, c);
+	else if (i != NULL && i->moved_to != 0 && kernel_cache_named(m, i))
+		call_status(m, c, stale_path(m, c));
 	else
 		kinds[e->kind].handler(m, c);
 }

@@ -294,6 +294,7 @@ delete_heard(struct mount *m, struct call *c, const struct client_answer *a)
 		if (i->newest && !TAILQ_EMPTY(&i->handles) &&
 		    (i->last == NULL || i->newest->generation > i->last->generation))
 			version_set(m, &i->last, version_ref(i->newest));
+		kernel_cache_unnamed(i, c);
 		inode_die(m, i, true);
 	}
 	if (c->inode && c->inode->ino != deleted && !c->inode->dead)
@@ -389,7 +390,7 @@ handle_move(struct mount *m, struct handle *h, struct inode *to)
 }
 
 static void
-rename_move(struct mount *m, struct inode *from, struct inode *to)
+rename_move(struct mount *m, const struct call *c, struct inode *from, struct inode *to)
 {
 	struct handle *h, *more;
 
@@ -397,6 +398,7 @@ rename_move(struct mount *m, struct inode *from, struct inode *to)
 	to->refs += 2; /* one while `from` is remembered */
 	from->moved_to = to->ino;
 	kernel_cache_moved(from, to);
+	kernel_cache_unnamed(from, c);
 	TAILQ_FOREACH_SAFE(h, &from->handles, of_inode, more) {
 		if (handle_locks(h))
 			handle_die(m, h);
@@ -439,7 +441,7 @@ rename_heard(struct mount *m, struct call *c, const struct client_answer *a)
 		mount_stale_inode(m, to->ino);
 		from = inode_find(m, r->source);
 		if (from)
-			rename_move(m, from, to);
+			rename_move(m, c, from, to);
 		inode_put(m, to);
 	} else if (error == 0) {
 		inode_prune(m, to);
