@@ -133,6 +133,7 @@ void
 client_caching_forget(struct client *c)
 {
 	client_caching_drop(c, "the session is over");
+	c->caching.closes = 0;
 	cache_end(&c->caching.cache);
 }
 
@@ -187,13 +188,23 @@ client_leave(const struct client *c, uint64_t node, uint64_t index, mono_t now)
 
 /* ---- requests and replies ---- */
 
+static bool
+is_of_directory(const struct cache_answer *a)
+{
+	const struct attr *attr = wire_result_attr(&a->result);
+
+	return a->result.kind == RESULT_listing || (attr != NULL && attr->kind == NODE_DIRECTORY);
+}
+
 /* An answer from the cache is one of this moment, as the cell would give it: while there is leave,
- * nothing of it can be changed anywhere. Of locks, and so of guards, the cache knows nothing. */
+ * nothing of it can be changed anywhere. Of locks, and so of guards, the cache knows nothing. A
+ * close may delete the ephemeral file, whose directories the session need not know. */
 static bool
 is_cached(struct client *c, const struct client_request *r, struct cache_answer *a)
 {
 	return c->caching.granted && r->guard.node == 0 &&
-	       cache_answer(&c->caching.cache, &r->decoded, r->user, r->opened.rights, a);
+	       cache_answer(&c->caching.cache, &r->decoded, r->user, r->opened.rights, a) &&
+	       (c->caching.closes == 0 || !is_of_directory(a));
 }
 
 bool
@@ -226,6 +237,7 @@ client_caching_submitted(struct client *c, struct client_request *r)
 {
 	if (r->slot == SLOT_READ)
 		return;
+	c->caching.closes += r->code == OP_close_ephemeral;
 	r->own_n = cache_own(&c->caching.cache, &r->decoded, r->node, r->own);
 	cache_submitted(&c->caching.cache, r->own, r->own_n);
 	for (size_t i = 0; i < r->own_n; i++)
@@ -235,6 +247,7 @@ client_caching_submitted(struct client *c, struct client_request *r)
 void
 client_caching_failed(struct client *c, const struct client_request *r)
 {
+	c->caching.closes -= r->code == OP_close_ephemeral;
 	cache_answered(&c->caching.cache, r->own, r->own_n, 0, c->requests.next_number);
 }
 
@@ -281,6 +294,7 @@ client_caching_on_reply(struct client *c, const struct client_request *r, const 
 		k->kept = true;
 		k->leave = k->leave > m->leave ? k->leave : m->leave;
 	}
+	k->closes -= r->code == OP_close_ephemeral;
 	cache_answered(&k->cache, r->own, r->own_n, m->index, next);
 	if (kept && cache_keep(&k->cache, &r->decoded, &reply))
 		shrink(c);

@@ -221,6 +221,7 @@ struct client_caching {
 	mono_t leave_end;       /* until then */
 	uint64_t leave;         /* the highest number of leave in a reply of this generation */
 	bool kept;              /* a reply was kept in this generation */
+	size_t closes;          /* of ephemeral files that are not answered */
 	mono_t used;            /* when the last read was submitted, or the client made */
 	uint64_t hits, misses, invalidations, drops; /* see client_counts */
 };

@@ -321,6 +321,7 @@ set_result(struct player *p, struct result *r, uint64_t node)
 		                             .contents = bytes_of(contents ? contents : "")};
 	if (r->kind == RESULT_listing) {
 		r->listing.attr = attr;
+		r->listing.attr.kind = NODE_DIRECTORY;
 		r->listing.more = script_value(p->s, "more") != NULL;
 	}
 }
