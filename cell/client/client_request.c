@@ -306,24 +306,22 @@ enqueue(struct client *c, struct client_request *r)
 void
 client_request_submit(struct client *c, struct client_request *r)
 {
-	enum rc rc = refusal(c, r);
+	const enum rc rc = refusal(c, r);
 
-	if (r->given_up)
-		return give_up(c, r);
-	if (rc != RC_OK) {
+	if (r->given_up) {
+		give_up(c, r);
+	} else if (rc != RC_OK) {
 		CLIENT_TRACE(c, "%s of node %llu is refused: %s", wire_op(r->code)->name,
 		             (unsigned long long)r->node, rc_name(rc));
 		client_request_answer(c, r->token, rc);
 		client_request_free(r);
-		return;
-	}
-	if (c->caching.generation != 0 && client_caching_answer(c, r)) {
+	} else if (c->caching.generation != 0 && client_caching_answer(c, r)) {
 		client_request_free(r);
-		return;
+	} else {
+		if (r->code == OP_cancel || r->code == OP_release)
+			withdraw(c, r->key);
+		enqueue(c, r);
 	}
-	if (r->code == OP_cancel || r->code == OP_release)
-		withdraw(c, r->key);
-	enqueue(c, r);
 }
 
 static void
