@@ -185,11 +185,18 @@ static const uint32_t refused_to_mounts[] = {
     SYS_settimeofday, SYS_clock_settime, SYS_syslog, SYS_quotactl, SYS_fanotify_init,
 };
 
-/* These, with that second argument, name the owner of a descriptor, whom the kernel sends a signal
- * when something happens to it. */
-static const struct {
+/* A call with this second argument. */
+struct call_for {
 	uint32_t call, value;
-} refused_owners[] = {
+};
+
+/* These type into a terminal, perhaps of a shell that has more rights. The one of who started the
+ * program may be its own; and root opens any. */
+static const struct call_for refused_typing[] = {{SYS_ioctl, TIOCSTI}, {SYS_ioctl, TIOCLINUX}};
+
+/* These name the owner of a descriptor, whom the kernel sends a signal when something happens to
+ * it. */
+static const struct call_for refused_owners[] = {
     {SYS_fcntl, F_SETOWN}, {SYS_fcntl, F_SETOWN_EX}, {SYS_ioctl, FIOSETOWN},
     {SYS_ioctl, SIOCSPGRP},
 };
@@ -215,7 +222,7 @@ enum {
 	 * what they do. The C library does without these. Calls of the x32 ABI are greater. */
 	NEWER = 452,
 	FILTER_MAX = 6 + 2 * (CALLS(refused) + CALLS(refused_to_mounts) + CALLS(writing_calls)) +
-	             5 * CALLS(refused_owners) + 7 + 2 * 5 + 1,
+	             5 * (CALLS(refused_typing) + CALLS(refused_owners)) + 7 + 2 * 5 + 1,
 };
 
 struct filter {
@@ -276,18 +283,24 @@ refuse(struct filter *f, const uint32_t *calls, size_t n)
 	}
 }
 
+static void
+refuse_for(struct filter *f, const struct call_for *calls, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		skip_unless(f, calls[i].call, 4);
+		load_argument(f, 1);
+		skip_unless(f, calls[i].value, 1);
+		end(f, SECCOMP_RET_ERRNO | EPERM);
+		load(f, offsetof(struct seccomp_data, nr));
+	}
+}
+
 /* abort(3) and threads of the C library use tgkill(2) within the process; with signal 0 it tells
  * whether another has that thread. */
 static void
 refuse_signals_to_others(struct filter *f)
 {
-	for (size_t i = 0; i < CALLS(refused_owners); i++) {
-		skip_unless(f, refused_owners[i].call, 4);
-		load_argument(f, 1);
-		skip_unless(f, refused_owners[i].value, 1);
-		end(f, SECCOMP_RET_ERRNO | EPERM);
-		load(f, offsetof(struct seccomp_data, nr));
-	}
+	refuse_for(f, refused_owners, CALLS(refused_owners));
 	skip_unless(f, SYS_tgkill, 6);
 	load_argument(f, 2);
 	add(f, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 2, 0));
@@ -330,6 +343,7 @@ limit_calls(char *why, size_t why_size)
 
 	begin(&f);
 	refuse(&f, refused, CALLS(refused));
+	refuse_for(&f, refused_typing, CALLS(refused_typing));
 	refuse(&f, refused_to_replicas, CALLS(refused_to_replicas));
 	end(&f, SECCOMP_RET_ALLOW);
 	return enforce(&f, why, why_size);
@@ -342,6 +356,7 @@ limit_mount_calls(bool has_files, char *why, size_t why_size)
 
 	begin(&f);
 	refuse(&f, refused, CALLS(refused));
+	refuse_for(&f, refused_typing, CALLS(refused_typing));
 	refuse(&f, refused_to_mounts, CALLS(refused_to_mounts));
 	refuse_signals_to_others(&f);
 	if (!has_files) {

@@ -125,6 +125,27 @@ counts_capabilities(void)
 	return found;
 }
 
+/* The terminal may be one on which its caller's shell will read. */
+static int
+types_into_a_terminal(void)
+{
+	return ioctl(-1, TIOCSTI, "x") < 0 ? errno : 0;
+}
+
+static int
+pastes_into_a_terminal(void)
+{
+	return ioctl(-1, TIOCLINUX, "") < 0 ? errno : 0;
+}
+
+static int
+asks_for_the_size_of_a_terminal(void)
+{
+	struct winsize size;
+
+	return ioctl(-1, TIOCGWINSZ, &size) < 0 ? errno : 0;
+}
+
 /* As libuv does, to turn clients away when no descriptor is left. */
 static int
 opens_the_root(void)
@@ -194,6 +215,13 @@ TEST(test_no_program_is_executed)
 {
 	assert_int_equal(confined(executes), EPERM);
 	assert_int_equal(confined(unshares), EPERM);
+}
+
+TEST(test_nothing_is_typed)
+{
+	assert_int_equal(confined(types_into_a_terminal), EPERM);
+	assert_int_equal(confined(pastes_into_a_terminal), EPERM);
+	assert_int_equal(confined(asks_for_the_size_of_a_terminal), EBADF); /* not refused */
 }
 
 TEST(test_no_capability_is_left)
@@ -346,6 +374,8 @@ TEST(test_a_mount_of_root)
 	assert_int_equal(is_mounted(false, queues_a_signal), EPERM);
 	assert_int_equal(is_mounted(false, makes_its_parent_an_owner), EPERM);
 	assert_int_equal(is_mounted(false, makes_its_parent_an_owner_otherwise), EPERM);
+	assert_int_equal(is_mounted(false, types_into_a_terminal), EPERM);
+	assert_int_equal(is_mounted(false, pastes_into_a_terminal), EPERM);
 	assert_int_equal(is_mounted(false, makes_set_user_id), EPERM);
 	assert_int_equal(is_mounted(false, makes_set_user_id_by_name), ENOSYS);
 	assert_int_equal(is_mounted(false, gives_away), EPERM);
