@@ -68,8 +68,9 @@ enum {
 	LIMIT_PRINCIPAL_CONNECTIONS = 3 * LIMIT_PRINCIPAL_SESSIONS,
 	LIMIT_OPERATOR_CONNECTIONS = 16,            /* of operators with one replica's key */
 	LIMIT_PRINCIPAL_WAITERS = 1 << 16,          /* of all its sessions, for all locks */
-	LIMIT_PRINCIPAL_WINDOW = 128 * 1024 * 1024, /* bytes of their requests without a reply; as
-	                                             * many of frames that have come in part */
+	LIMIT_PRINCIPAL_WINDOW = 128 * 1024 * 1024, /* bytes of their requests without a reply, with
+	                                             * what is kept for the nodes that these touch;
+	                                             * as many of frames that have come in part */
 	LIMIT_PRINCIPAL_EARLY = 1024 * 1024, /* the latter, of connections without a session */
 	LIMIT_UNFINISHED_S = 15,             /* the longest that a frame may stay unfinished */
 	LIMIT_SESSIONS = 200000,             /* sessions of a cell */

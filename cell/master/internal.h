@@ -79,7 +79,7 @@ bool m_usage_session_fits(struct master *m, struct bytes principal);
 bool m_usage_waiter_fits(const struct m_session *s);
 /* Counts a waiter. */
 void m_usage_add_waiter(struct m_session *s);
-/* Counts a request, and its bytes; false: its principal has as many without a reply as it may. */
+/* Counts a request, and its bytes; false: its principal has more without a reply than it may. */
 bool m_usage_take_request(struct m_session *s, size_t bytes);
 /* Counts a waiter no longer. */
 void m_usage_drop_waiter(struct m_session *s);

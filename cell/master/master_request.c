@@ -84,7 +84,7 @@ request_free(struct master *m, struct m_session *s, struct m_request *r)
 	m_lock_acquire_decided(m, r);
 	s->requests.slots[r->slot]--;
 	s->requests.window[r->slot] -= r->op.len;
-	m_usage_drop_request(s, r->op.len);
+	m_usage_drop_request(s, r->bytes);
 	m_order_forget(s, r);
 	if (r->pass != NULL)
 		gate_abandon(&m->gate, r->pass);
@@ -166,6 +166,7 @@ request_new(struct master *m, struct m_session *s, const struct received *in)
 		tree_read_footprint(m->tree, op, r->node, &r->footprint);
 	else
 		tree_footprint(m->tree, s->id, op, r->node, &r->footprint);
+	r->bytes = r->op.len + m_order_bytes(r);
 	if (msg->dropped.count > 0)
 		m_admission_note_dropped(r, &msg->dropped);
 	must(RB_INSERT(request_tree, &s->requests.by_number, r) == NULL);
@@ -462,11 +463,12 @@ receive(struct master *m, struct m_connection *c, struct m_session *s, const str
 		m_connection_breach(m, c, "too many bytes of requests in flight");
 		return;
 	}
-	if (!m_usage_take_request(s, msg->op.len)) {
+	r = request_new(m, s, in);
+	if (!m_usage_take_request(s, r->bytes)) {
+		request_free(m, s, r);
 		m_connection_breach(m, c, "its principal has too many bytes in flight");
 		return;
 	}
-	r = request_new(m, s, in);
 	list = m_order_wait_list(m, s, r, op);
 	if (list != NULL) {
 		note_withdrawal(m, s, msg->number, op);

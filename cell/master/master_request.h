@@ -66,6 +66,9 @@ struct request_list *m_order_wait_list(struct master *m, struct m_session *s, st
                                        const struct op *op);
 /* That for which the requests of the list wait, for people. */
 const char *m_order_wait_name(const struct master *m, const struct request_list *list);
+/* The bytes of the request's footprint, of the claims of its keys, and of what holds them at the
+ * gate. */
+size_t m_order_bytes(const struct m_request *r);
 /* The command was parked, or begins: it claims the keys of its footprint accordingly. */
 void m_order_claim(struct m_session *s, struct m_request *r);
 /* Puts the request, which waits nowhere, at the end of the list. */
@@ -137,6 +140,7 @@ struct m_request {
 	struct acquire acquire; /* of an acquire, with its ticket */
 	struct guard guard;
 	struct footprint footprint;
+	size_t bytes; /* of its operation, and of what is kept for its footprint */
 	struct request_order order;
 	struct gate_pass *pass; /* NULL if it has none */
 };

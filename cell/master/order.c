@@ -83,6 +83,15 @@ last_before(const struct claim_tree *claims, const struct m_request *r)
 	return last;
 }
 
+size_t
+m_order_bytes(const struct m_request *r)
+{
+	const size_t claim = r->ordered ? 2 * sizeof(struct claim) : sizeof(struct claim);
+
+	return r->footprint.n *
+	       (sizeof r->footprint.keys[0] + (r->read ? 0 : claim + sizeof(struct gate_hold)));
+}
+
 void
 m_order_claim(struct m_session *s, struct m_request *r)
 {

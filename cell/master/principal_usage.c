@@ -89,13 +89,9 @@ m_usage_waiter_fits(const struct m_session *s)
 bool
 m_usage_take_request(struct m_session *s, size_t bytes)
 {
-	const size_t window = s->usage->window;
-
-	if (window > LIMIT_PRINCIPAL_WINDOW || bytes > LIMIT_PRINCIPAL_WINDOW - window)
-		return false;
 	s->usage->requests++;
 	s->usage->window += bytes;
-	return true;
+	return s->usage->window <= LIMIT_PRINCIPAL_WINDOW;
 }
 
 void

@@ -138,6 +138,44 @@ TEST(test_window)
 	world_free(w);
 }
 
+/* A short request may touch many nodes, and the master keeps something for each of them: the
+ * deletion of the last file below ephemeral directories, which go with it. */
+TEST(test_window_of_nodes)
+{
+	enum { DEPTH = LIMIT_PATH / 2 - 1, SESSIONS = 12 };
+	struct bare_world *w = world_new(1);
+	struct bare_client good, clients[SESSIONS];
+	struct op deletion = op_of_delete("d"), op = op_of_create("d");
+	struct result made;
+	int closed = 0;
+
+	world_add_principal(w, "ann");
+	good = open_as(w, "admin", 1);
+	op.create.kind = NODE_DIRECTORY;
+	op.create.ephemeral = 1;
+	for (int i = 0; i < DEPTH; i++) {
+		assert_int_equal(bare_call(&good, &op, &made), RC_OK);
+		deletion.delete.parent = op.create.parent;
+		op.create.parent = made.created.attr.node;
+	}
+	deletion.delete.kind = NODE_DIRECTORY;
+	for (uint32_t i = 0; i < SESSIONS; i++)
+		clients[i] = open_as(w, "ann", i);
+	world_slow_disk(w, true);
+	for (int i = 0; i < SESSIONS; i++)
+		for (uint64_t n = 1; n <= LIMIT_IN_FLIGHT; n++)
+			if (!world_closed(w, clients[i].conn))
+				bare_send_request(&clients[i], n, true, &deletion);
+	for (int i = 0; i < SESSIONS; i++)
+		closed += world_closed(w, clients[i].conn);
+	assert_in_range(closed, 1, SESSIONS - 4);
+	assert_false(world_closed(w, good.conn));
+	world_slow_disk(w, false);
+	world_persist(w);
+	bare_file(&good, "good");
+	world_free(w);
+}
+
 /* A release that comes again under its number, and names another acquisition each time: what is
  * remembered of it has an end. */
 TEST(test_withdrawals)
