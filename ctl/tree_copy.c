@@ -122,6 +122,22 @@ attribute(struct tree_copy *t, int root, const char *path, const char *name, cha
 	return error == 0;
 }
 
+enum { VERSION = 2 * ATTRIBUTE };
+
+/* Which node the source has there, and the version of its ACL names. False: that could not be
+ * learned, which is noted. */
+static bool
+version_of_acls(struct tree_copy *t, const char *path, char version[VERSION])
+{
+	char instance[ATTRIBUTE], generation[ATTRIBUTE];
+
+	if (!attribute(t, t->from, path, "user.ls.instance", instance) ||
+	    !attribute(t, t->from, path, "user.ls.acl_generation", generation))
+		return false;
+	snprintf(version, VERSION, "%s %s", instance, generation);
+	return true;
+}
+
 /* Gives a target node the ACL names of the source's, those that its cell has. False: one of them
  * was refused or could not be learned, which is noted. */
 static bool
@@ -217,13 +233,16 @@ write_all(int fd, const char *data, size_t len)
 }
 
 /* The target has its ACLs before the contents: so they are never read there by others than here. It
- * is opened first, since the ACLs may keep us out, too. */
+ * is opened first, since the ACLs may keep us out, too. If the source's are no longer those of
+ * `acls`, from before the contents were read, these may be from when fewer might read them: the
+ * event of that change has all of it copied. */
 static void
-copy_contents(struct tree_copy *t, const char *path, bool exists, int worker)
+copy_contents(struct tree_copy *t, const char *path, const char *acls, bool exists, int worker)
 {
 	char *const data = memory_zero(1, LIMIT_CONTENTS + 1), beside[32];
 	const char *const made = exists ? path : beside;
 	const int from = openat(t->from, path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	char now[VERSION];
 	ssize_t n = -1, len = 0;
 	int to, error = 0;
 	bool allowed;
@@ -239,7 +258,8 @@ copy_contents(struct tree_copy *t, const char *path, bool exists, int worker)
 	to = openat(t->to, made, O_WRONLY | O_NOFOLLOW | O_CLOEXEC | (exists ? 0 : O_CREAT), 0666);
 	if (to < 0)
 		error = errno;
-	allowed = (exists || to >= 0) && copy_acls(t, path, made);
+	allowed = (exists || to >= 0) && copy_acls(t, path, made) &&
+	          version_of_acls(t, path, now) && strcmp(now, acls) == 0;
 	if (to >= 0 && allowed)
 		error = write_all(to, data, (size_t)len);
 	if (to >= 0 && close(to) < 0 && error == 0)
@@ -262,7 +282,7 @@ end:
 static bool
 copy_node(struct tree_copy *t, const char *path, int worker)
 {
-	char ours[ATTRIBUTE], theirs[ATTRIBUTE];
+	char ours[ATTRIBUTE], theirs[ATTRIBUTE], acls[VERSION];
 	enum kind from, to;
 	off_t from_size, to_size;
 
@@ -300,7 +320,8 @@ copy_node(struct tree_copy *t, const char *path, int worker)
 			return false;
 		if (to == NONE || from_size != to_size || theirs[0] == '\0' ||
 		    strcmp(ours, theirs) != 0) {
-			copy_contents(t, path, to == FILE_NODE, worker);
+			if (version_of_acls(t, path, acls))
+				copy_contents(t, path, acls, to == FILE_NODE, worker);
 			return false;
 		}
 	}

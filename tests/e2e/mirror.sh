@@ -128,6 +128,7 @@ case_names_of_acls() {
 	setfattr -n user.ls.acl.write -v here "$from/inherits"
 	is_given() { [ "$(attribute acl.read "$to/guarded")" = both ]; }
 	wait_until "the name is there" is_given
+	wait_until "the other file is there" test -e "$to/inherits"
 	is "$(attribute acl.write "$to/inherits")" everyone
 	setfattr -n user.ls.acl.read -v everyone "$from/guarded"
 	is_taken() { [ "$(attribute acl.read "$to/guarded")" = everyone ]; }
@@ -152,6 +153,31 @@ case_names_of_acls_in_a_part() {
 	umount "$work/part"
 }
 
+# What only a few may read is changed, and then shown to all, while the mirror makes a copy of it.
+case_a_source_that_is_opened_to_all() {
+	local worker tracer
+	echo '*' > "$m/acl/few"
+	echo '*' > "$n/acl/few"
+	level
+	worker=$(worker)
+	kill -STOP "$worker"
+	echo secret > "$from/opened"
+	setfattr -n user.ls.acl.read -v few "$from/opened"
+	strace -f -q -o "$work/opens" -e trace=openat,renameat -e inject=openat:delay_enter=2s \
+		-e inject=renameat:delay_exit=2s -p "$worker" 2> "$work/strace" &
+	tracer=$!
+	wait_until "it is traced" grep -q "^TracerPid:.[1-9]" "/proc/$worker/status"
+	kill -CONT "$worker"
+	wait_until "it was read" grep -q '"\.mirror\.new' "$work/opens"
+	echo public > "$from/opened"
+	setfattr -n user.ls.acl.read -v everyone "$from/opened"
+	while ! is_level; do
+		not grep -qs secret "$to/opened"
+	done
+	kill "$tracer"
+	wait "$tracer" || :
+}
+
 # Contents do not come without their ACLs: nobody reads there what may not be read here.
 case_an_acl_that_is_refused() {
 	local pid at
@@ -174,13 +200,14 @@ case_an_acl_that_is_refused() {
 	is "$(cat "$n/kept/old")" before
 }
 
-# Nor when it cannot be learned who may read them. The first question is for the checksum.
+# Nor when it cannot be learned who may read them. The first three questions are for the checksum
+# and the version of the ACL names.
 case_an_acl_that_cannot_be_read() {
 	local pid root tracer
 	pid=$(worker)
 	root=$(cd "/proc/$pid/fd" && find . -lname "$from" -printf '%P\n' | sort -n | head -1)
 	strace -q -f -o "$work/traced" -P "/proc/self/fd/$root/secret" -e trace=getxattr \
-		-e inject=getxattr:error=EIO:when=2+ -p "$pid" &
+		-e inject=getxattr:error=EIO:when=4+ -p "$pid" &
 	tracer=$!
 	wait_until "it is traced" grep -q '^TracerPid:.[1-9]' "/proc/$pid/status"
 	echo secret > "$m/secret"
