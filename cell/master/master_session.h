@@ -160,7 +160,9 @@ struct session_cache {
 	bool lapsed;         /* the leave of this generation is over, for good */
 	mono_t leave_end;    /* by then its leave is over, unless it is renewed; {INT64_MIN}: it had
 	                      * none in this generation */
-	struct timer timer;  /* expires then, while a notice is not acknowledged */
+	struct timer timer;  /* expires then, and when a notice is late, while that is not
+	                      * acknowledged */
+	uint64_t late;       /* the last notice that was not acknowledged in time */
 	span_t penalty;    /* how long its leave was not renewed when it was late last; 0: never */
 	mono_t late_at;    /* then */
 	mono_t renew_from; /* its leave is not renewed before */

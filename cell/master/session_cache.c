@@ -33,10 +33,10 @@ m_cache_has_leave(const struct master *m, const struct m_session *s)
 	return !s->cache.lapsed && mono_before(m->now, s->cache.leave_end);
 }
 
-static bool
-is_late(const struct master *m, const struct gate_notice *n)
+static mono_t
+late_at(const struct gate_notice *n)
 {
-	return n->sent && mono_since(m->now, n->late_from).ns > LATE.ns;
+	return n->sent ? mono_add(n->late_from, LATE) : MONO_NEVER;
 }
 
 /* The session has not acknowledged in time: each time its penalty doubles. */
@@ -68,27 +68,40 @@ lapse(struct master *m, struct m_session *s)
 {
 	const struct gate_notice *oldest = gate_oldest(&s->cache.copies);
 
-	if (oldest != NULL && is_late(m, oldest))
+	if (oldest != NULL && mono_reached(m->now, late_at(oldest)))
 		penalize(m, s);
 	M_TRACE(m, "session %" PRIu64 " has no leave to cache any more", s->id);
 	s->cache.lapsed = true;
 	m_cache_forget(m, s);
 }
 
-void
-m_cache_timeout(struct master *m, struct m_session *s)
-{
-	must(mono_reached(m->now, s->cache.leave_end));
-	lapse(m, s);
-}
-
 /* The end of the leave matters while the session owes an acknowledgement. */
 static void
 arm(struct master *m, struct m_session *s)
 {
-	const bool owes = gate_oldest(&s->cache.copies) != NULL;
+	const struct gate_notice *oldest = gate_oldest(&s->cache.copies);
+	mono_t at = oldest != NULL ? s->cache.leave_end : MONO_NEVER;
 
-	m_timer_set(m, &s->cache.timer, owes ? s->cache.leave_end : MONO_NEVER);
+	if (oldest != NULL && oldest->number > s->cache.late)
+		at = mono_min(at, late_at(oldest));
+	m_timer_set(m, &s->cache.timer, at);
+}
+
+/* Timers come after all input, so an acknowledgement that this process was too slow to read is not
+ * late. */
+void
+m_cache_timeout(struct master *m, struct m_session *s)
+{
+	const struct gate_notice *oldest = gate_oldest(&s->cache.copies);
+
+	must(oldest != NULL);
+	if (mono_reached(m->now, s->cache.leave_end)) {
+		lapse(m, s);
+		return;
+	}
+	if (mono_reached(m->now, late_at(oldest)))
+		s->cache.late = oldest->number;
+	arm(m, s);
 }
 
 /* ---- leave ---- */
@@ -306,7 +319,7 @@ m_cache_receive(struct master *m, struct m_connection *c, const struct msg_dropp
 	if (msg->generation != s->cache.generation)
 		return;
 	oldest = gate_oldest(&s->cache.copies);
-	if (oldest != NULL && oldest->number <= msg->upto && is_late(m, oldest))
+	if (oldest != NULL && oldest->number <= msg->upto && oldest->number <= s->cache.late)
 		penalize(m, s);
 	if (!gate_acknowledge(&m->gate, &s->cache.copies, msg->upto)) {
 		m_connection_breach(m, c, "an acknowledgement of a notice that was not sent");
