@@ -371,11 +371,21 @@ buffer_write(struct mount *m, struct call *c)
 
 /* ---- ftruncate ---- */
 
+/* At ESTALE the kernel would repeat truncate(2) of a path, and find nothing of the lost writes, a
+ * part of which it was. */
+static void
+truncate_failed(struct mount *m, struct call *c, int error)
+{
+	if (error == ESTALE && c->event.fh == 0)
+		error = c->handle->inode->dead ? stale_path(m, c) : EIO;
+	call_status(m, c, error);
+}
+
 static void
 truncate_done(struct mount *m, struct call *c)
 {
 	if (c->error) {
-		call_status(m, c, c->error);
+		truncate_failed(m, c, c->error);
 		return;
 	}
 	handle_leave(m, c);
@@ -392,7 +402,7 @@ truncate_allowed(struct mount *m, struct call *c)
 	if (c->error == 0 && h->dead)
 		c->error = ESTALE;
 	if (c->error || c->answered) {
-		call_status(m, c, c->error);
+		truncate_failed(m, c, c->error);
 		return;
 	}
 	if (lacks_base(h)) { /* as in write_allowed */
@@ -429,7 +439,7 @@ truncate_entered(struct mount *m, struct call *c)
 	if (error == 0 && h->inode->dead && !inode_lives_on(h->inode))
 		error = ESTALE;
 	if (error)
-		call_status(m, c, error);
+		truncate_failed(m, c, error);
 	else if (lacks_base(h))
 		snapshot_fetch(m, c, truncate_based);
 	else

@@ -451,12 +451,17 @@ rename_heard(struct mount *m, struct call *c, const struct client_answer *a)
 
 static void rename_prepare(struct mount *m, struct call *c);
 
+/* A rename after which the target lacks what was written fails, once, whoever asks for it; its
+ * writers are told all the same. Not with ESTALE, at which the kernel would call again, and find
+ * nothing to commit. */
 static void
 rename_committed(struct mount *m, struct call *holder)
 {
 	struct call *c = holder->parent;
 
 	holder->handle->rename_told |= holder->error != 0;
+	if (holder->error == ESTALE)
+		holder->error = holder->handle->inode->dead ? ENOENT : EIO;
 	if (c->error == 0)
 		c->error = holder->error;
 	TAILQ_INSERT_TAIL(&c->held, holder, waiting);
@@ -464,8 +469,6 @@ rename_committed(struct mount *m, struct call *holder)
 	rename_prepare(m, c);
 }
 
-/* A rename after which the target lacks what was written fails, once, whoever asks for it; its
- * writers are told all the same. Not with ESTALE, at which the kernel would call again. */
 static void
 rename_entered(struct mount *m, struct call *holder)
 {
@@ -473,8 +476,6 @@ rename_entered(struct mount *m, struct call *holder)
 
 	if (!h->heard && !h->rename_told)
 		holder->error = h->owed;
-	if (holder->error == ESTALE)
-		holder->error = EIO;
 	if (holder->error)
 		rename_committed(m, holder);
 	else
