@@ -135,10 +135,8 @@ void stale_absent(struct mount *m, const struct call *c);
 /* Any other call is answered. */
 void stale_answered(struct mount *m, const struct call *c, int error);
 
-enum { STALE_WALKS = 64 };
-
 struct stale_walk {
-	pid_t thread;   /* 0: none */
+	pid_t thread;   /* 0: it is over */
 	uint64_t call;  /* that came to a dead node, */
 	uint64_t dead;  /* to this one, */
 	uint64_t began; /* the count of names found until then */
@@ -150,8 +148,8 @@ struct stale_walk {
 };
 
 struct stale_walks {
-	struct stale_walk ring[STALE_WALKS];
-	size_t next;
+	struct stale_walk *walks;
+	size_t n, room;
 	uint64_t found; /* names that led to nodes, so far */
 	mono_t until;   /* of the latest one: no walk is under way after it */
 };

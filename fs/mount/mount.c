@@ -266,6 +266,7 @@ mount_free(struct mount *m)
 	inodes_free(m);
 	free(m->kernel_cache.replies);
 	free(m->versions.viewed);
+	free(m->stale.walks);
 	free_blocks(m);
 	free(m);
 }

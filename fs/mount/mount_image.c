@@ -396,9 +396,16 @@ image_locks(struct mount *m, struct image *i)
 static void
 image_walks(struct image *i, struct stale_walks *all)
 {
-	for (size_t n = 0; n < STALE_WALKS; n++) {
-		struct stale_walk *w = &all->ring[n];
+	const size_t walks = (size_t)image_number(i, all->n);
 
+	for (size_t n = 0; n < walks && !i->from.failed; n++) {
+		struct stale_walk *w;
+
+		if (image_reads(i)) {
+			ARRAY_ROOM(all->walks, all->n, all->room);
+			all->walks[all->n++] = (struct stale_walk){0};
+		}
+		w = &all->walks[n];
 		IMAGE(i, w->thread);
 		IMAGE(i, w->call);
 		IMAGE(i, w->dead);
@@ -406,13 +413,11 @@ image_walks(struct image *i, struct stale_walks *all)
 		IMAGE(i, w->absent_in);
 		IMAGE(i, w->absent);
 		IMAGE(i, w->twice);
+		IMAGE(i, w->lacks);
 		IMAGE_TIME(i, w->until);
 	}
-	IMAGE(i, all->next);
 	IMAGE(i, all->found);
 	IMAGE_TIME(i, all->until);
-	if (all->next >= STALE_WALKS)
-		image_refuse(i);
 }
 
 static void

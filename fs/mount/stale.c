@@ -13,15 +13,21 @@
 
 enum { WALK_MS = 2000 }; /* the second walk follows at once, as do its calls one another */
 
+static bool
+is_under_way(const struct mount *m, const struct stale_walk *w)
+{
+	return w->thread != 0 && !mono_reached(m->now, w->until);
+}
+
 static struct stale_walk *
 walk_of(struct mount *m, pid_t thread)
 {
 	if (!mono_before(m->now, m->stale.until))
 		return NULL;
-	for (size_t n = 0; thread && n < STALE_WALKS; n++) {
-		struct stale_walk *w = &m->stale.ring[n];
+	for (size_t n = 0; n < m->stale.n; n++) {
+		struct stale_walk *w = &m->stale.walks[n];
 
-		if (w->thread == thread && !mono_reached(m->now, w->until))
+		if (w->thread == thread && is_under_way(m, w))
 			return w;
 	}
 	return NULL;
@@ -49,10 +55,18 @@ stale_path(struct mount *m, const struct call *c)
 {
 	struct stale_walk *w = walk_of(m, c->event.thread);
 	const bool second = w && is_second(m, w, &c->event);
+	struct stale_walks *all = &m->stale;
+	size_t n = 0;
 
 	if (w == NULL) {
-		w = &m->stale.ring[m->stale.next];
-		m->stale.next = (m->stale.next + 1) % STALE_WALKS;
+		/* The place of one that is over, or a new one: no other thread's is forgotten. */
+		while (n < all->n && is_under_way(m, &all->walks[n]))
+			n++;
+		if (n == all->n) {
+			ARRAY_ROOM(all->walks, all->n, all->room);
+			all->n++;
+		}
+		w = &all->walks[n];
 	}
 	*w = (struct stale_walk){.thread = second ? 0 : c->event.thread,
 	                         .call = c->event.call,

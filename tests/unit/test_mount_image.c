@@ -242,3 +242,29 @@ TEST(test_a_waiter_goes_on)
 	assert_int_equal(bench_reply(b, call)->error, 0);
 	bench_free(b);
 }
+
+/* However many callers come to a deleted node at once, each is in its second walk when its name,
+ * which led to another node meanwhile, leads to a dead one again. */
+TEST(test_walks_to_dead_nodes_go_on)
+{
+	enum { CALLERS = 200 };
+	struct bench *b = bench_new(&config);
+	struct mount_event named = {.kind = MOUNT_LOOKUP, .ino = NODE_ROOT, .name = bytes_of("f")};
+	struct mount_event e = {.kind = MOUNT_GETATTR};
+
+	for (int walk = 1; walk <= 2; walk++) {
+		new_file(b->cell, NODE_ROOT, "f");
+		for (pid_t n = 0; n < CALLERS; n++) {
+			named.pid = SHELL + n;
+			e.ino = bench_reply(b, bench_start(b, named))->stat.ino;
+		}
+		bench_other_deletes(b, "f");
+		for (pid_t n = 0; n < CALLERS; n++) {
+			e.pid = SHELL + n;
+			assert_int_equal(bench_reply(b, bench_start(b, e))->error,
+			                 walk == 1 ? ESTALE : ENOENT);
+		}
+		replace_mount(b);
+	}
+	bench_free(b);
+}
