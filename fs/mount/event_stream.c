@@ -155,22 +155,24 @@ enum {
 
 /* ---- watching ---- */
 
-/* A handle for which the node is to be watched, first of all one that wants its tree; NULL if there
- * is none. */
+/* A handle for which the node is to be watched: first of all one whose user may read, since the
+ * watch is refused to others and is for all, then one that wants its tree; NULL: there is none. */
 static const struct handle *
 wants(const struct mount *m, const struct inode *i)
 {
-	const struct handle *h, *first = NULL;
+	const struct handle *h, *best = NULL;
+	int rank, highest = 0;
 
 	TAILQ_FOREACH(h, &i->handles, of_inode) {
 		if (h->dead || (!h->polled && TAILQ_EMPTY(&m->streams)))
 			continue;
-		if (h->tree)
-			return h;
-		if (first == NULL)
-			first = h;
+		rank = 1 + h->tree + 2 * ((h->opened.rights & RIGHT_READ) != 0);
+		if (rank > highest) {
+			highest = rank;
+			best = h;
+		}
 	}
-	return first;
+	return best;
 }
 
 void
@@ -181,9 +183,12 @@ event_watch_follow(struct mount *m, struct inode *i)
 	const struct bytes user = h != NULL ? h->user : (struct bytes){0};
 	struct mount_update *u = m->update;
 
-	if (mask == i->watched || (h != NULL && i->dead))
+	if (mask == i->watched && (mask == 0 || bytes_equal(user, i->watcher)))
+		return;
+	if (h != NULL && i->dead)
 		return;
 	i->watched = mask;
+	bytes_set(&i->watcher, user);
 	ARRAY_ROOM(u->watches, u->watches_n, u->watches_room);
 	u->watches[u->watches_n++] =
 	    (struct mount_watch){i->ino, mask, i->attr.content_generation, mount_keep(m, user)};

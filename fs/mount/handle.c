@@ -34,7 +34,7 @@ handle_make(struct mount *m, struct inode *inode, uint64_t fh)
 }
 
 struct handle *
-handle_new(struct mount *m, struct inode *inode, const struct call *c)
+handle_new(struct mount *m, struct inode *inode, const struct call *c, struct client_rights opened)
 {
 	struct handle *h = handle_make(m, inode, ++m->handles.next_fh);
 
@@ -42,6 +42,7 @@ handle_new(struct mount *m, struct inode *inode, const struct call *c)
 	h->opener = c->event.pid;
 	h->opener_thread = c->event.thread;
 	h->user = bytes_copy(c->event.user);
+	h->opened = opened;
 	if (inode != NULL) {
 		h->seen = inode->attr.content_generation;
 		event_watch_follow(m, inode);
@@ -410,8 +411,7 @@ open_heard(struct mount *m, struct call *c, const struct client_answer *a)
 		call_status(m, c, error);
 		return;
 	}
-	handle_refer(c, handle_new(m, c->inode, c));
-	c->handle->opened = a->opens;
+	handle_refer(c, handle_new(m, c->inode, c, a->opens));
 	if (c->version)
 		snapshot_opened(m, c->handle, version_ref(c->version));
 	ephemeral_open(m, c, open_done);
@@ -432,17 +432,17 @@ handle_rights_deleted(const struct inode *i, struct bytes user)
 static void
 open_deleted(struct mount *m, struct call *c, unsigned rights)
 {
+	const struct client_rights opened = {.rights = (uint8_t)rights};
 	struct attr attr = c->inode->attr;
 	int error;
 
-	attr.rights = (uint8_t)rights;
+	attr.rights = opened.rights;
 	error = open_denied(c, &attr);
 	if (error) {
 		call_status(m, c, error);
 		return;
 	}
-	handle_refer(c, handle_new(m, c->inode, c));
-	c->handle->opened.rights = attr.rights;
+	handle_refer(c, handle_new(m, c->inode, c, opened));
 	snapshot_opened(m, c->handle, version_ref(c->inode->last));
 	open_done(m, c);
 }
@@ -540,8 +540,7 @@ create_heard(struct mount *m, struct call *c, const struct client_answer *a)
 	}
 	inode_named(i, c->event.ino, c->event.name);
 	call_refer(c, i);
-	handle_refer(c, handle_new(m, i, c));
-	c->handle->opened = a->opens;
+	handle_refer(c, handle_new(m, i, c, a->opens));
 	if (!a->result.created.fresh) {
 		c->error = open_denied(c, attr);
 		create_open(m, c, attr);

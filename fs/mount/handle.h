@@ -105,8 +105,9 @@ struct handles {
 	size_t files; /* open files; if there are none, a rename or unlink needs no lookup */
 };
 
-/* An open file or directory of the inode, for the user of the call. */
-struct handle *handle_new(struct mount *m, struct inode *inode, const struct call *c);
+/* An open file or directory of the inode, for the user of the call, who has these rights on it. */
+struct handle *handle_new(struct mount *m, struct inode *inode, const struct call *c,
+                          struct client_rights opened);
 /* One of this number, which no other has, with nothing else set: for the image. */
 struct handle *handle_make(struct mount *m, struct inode *inode, uint64_t fh);
 /* The handle of this number; NULL: the kernel has none. */

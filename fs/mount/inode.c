@@ -39,6 +39,7 @@ static void
 inode_free(struct inode *i)
 {
 	free((void *)i->name.data);
+	free((void *)i->watcher.data);
 	free(i);
 }
 

@@ -18,7 +18,7 @@ open_heard(struct mount *m, struct call *c, const struct client_answer *a)
 	if (error || c->answered)
 		call_status(m, c, error);
 	else
-		call_opened(m, c, handle_new(m, c->inode, c)->fh);
+		call_opened(m, c, handle_new(m, c->inode, c, a->opens)->fh);
 }
 
 void

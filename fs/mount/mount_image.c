@@ -123,6 +123,7 @@ image_inode(struct image *i, struct inode *n)
 	IMAGE(i, n->maker);
 	IMAGE(i, n->opened);
 	IMAGE(i, n->watched);
+	image_bytes(i, &n->watcher);
 	IMAGE(i, n->told_gone);
 }
 

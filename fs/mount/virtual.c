@@ -121,7 +121,7 @@ virtual_stat(struct mount *m, uint64_t ino)
 static void
 virtual_opendir(struct mount *m, struct call *c)
 {
-	struct handle *h = handle_new(m, NULL, c);
+	struct handle *h = handle_new(m, NULL, c, (struct client_rights){0});
 
 	h->children = memory_zero(2 + FILES, sizeof *h->children);
 	h->children[h->children_n++] = (struct mount_child){MOUNT_INO_CELL, S_IFDIR, bytes_of(".")};
@@ -164,7 +164,7 @@ virtual_open(struct mount *m, struct call *c)
 		call_status(m, c, EACCES);
 		return;
 	}
-	h = handle_new(m, NULL, c);
+	h = handle_new(m, NULL, c, (struct client_rights){0});
 	if (c->event.ino == MOUNT_INO_EVENTS)
 		event_stream_open(m, h);
 	call_opened(m, c, h->fh);

@@ -124,3 +124,47 @@ TEST(test_the_check_digits_of_a_handle)
 	call(b, "", e);
 	bench_free(b);
 }
+
+/* The node is watched for this user by the last step. */
+static void
+expect_watch(struct bench *b, const char *user)
+{
+	assert_int_equal(b->update.watches_n, 1);
+	assert_int_not_equal(b->update.watches[0].mask, 0);
+	assert_true(bytes_equal(b->update.watches[0].user, bytes_of(user)));
+}
+
+/* A node that several users have open is watched for one who may read it, as long as there is one:
+ * its events are for all of them. */
+TEST(test_the_watcher_of_a_file)
+{
+	struct bench *b = bench_new(&config);
+	const uint64_t f = new_file(b->cell, NODE_ROOT, "f");
+	struct mount_event bobs = {.ino = f, .flags = O_WRONLY}, anns = bobs, eves = bobs;
+	const struct op hide = {.code = OP_set_acl, .set_acl = {f, ACL_READ, bytes_of("none")}};
+	const struct op show = {.code = OP_set_acl, .set_acl = {f, ACL_READ, bytes_of("everyone")}};
+
+	new_file(b->cell, lookup(b->cell, NODE_ROOT, "acl"), "none");
+	assert_int_equal(run(b->cell, b->other, &hide), RC_OK);
+	bobs.kind = anns.kind = eves.kind = MOUNT_OPEN;
+	bobs.fh = bench_reply(b, call(b, "bob", bobs))->fh;
+	assert_int_equal(run(b->cell, b->other, &show), RC_OK);
+	anns.fh = bench_reply(b, call(b, "ann", anns))->fh;
+	eves.fh = bench_reply(b, call(b, "eve", eves))->fh;
+	bobs.kind = anns.kind = eves.kind = MOUNT_POLL;
+	call(b, "bob", bobs);
+	expect_watch(b, "bob");
+	call(b, "ann", anns);
+	expect_watch(b, "ann");
+	call(b, "eve", eves);
+	assert_int_equal(b->update.watches_n, 0);
+	bobs.kind = anns.kind = eves.kind = MOUNT_RELEASE;
+	call(b, "ann", anns);
+	expect_watch(b, "eve");
+	call(b, "eve", eves);
+	expect_watch(b, "bob");
+	bench_watched(b, &(struct client_watched){.kind = EVENT_GAP, .node = f}, 0);
+	call(b, "bob", bobs);
+	assert_int_equal(b->update.watches_n, 0); /* it was refused */
+	bench_free(b);
+}
