@@ -149,6 +149,18 @@ lock_of(const struct call *c)
 	           : lock_find(c->handle->inode, LOCK_RECORD, c->event.lock_owner);
 }
 
+/* An interrupted call for the other kind of lock is not repeated, when this one comes instead. */
+static void
+stop_the_other(struct mount *m, const struct call *c)
+{
+	const enum lock_kind other = c->event.kind == MOUNT_FLOCK ? LOCK_RECORD : LOCK_FLOCK;
+	struct mount_lock *l;
+
+	TAILQ_FOREACH(l, &c->handle->inode->locks, of_inode)
+		if (l->kind == other && l->asked_fh == c->handle->fh && l->is_kept)
+			lock_stop_waiting(m, l);
+}
+
 /* An unlock fails if the lock was lost: its holder must learn that it was not protected. */
 static int
 refused(const struct call *c)
@@ -217,6 +229,8 @@ flock_call(struct mount *m, struct call *c)
 	if (!handle_of_call(m, c))
 		return;
 	c->mode = c->event.lock_mode;
+	if (c->mode != LOCK_NONE)
+		stop_the_other(m, c);
 	error = refused(c);
 	if (error)
 		call_status(m, c, error);
@@ -241,17 +255,27 @@ setlk_unlock(struct mount *m, struct call *c)
 void
 record_lock_call(struct mount *m, struct call *c)
 {
+	int error;
+
 	if (!handle_of_call(m, c))
 		return;
 	c->mode = c->event.lock_mode;
-	if (c->handle->kind != HANDLE_FILE)
+	if (c->handle->kind != HANDLE_FILE) {
 		call_status(m, c, EISDIR);
-	else if (c->mode == LOCK_NONE)
+		return;
+	}
+	if (c->mode == LOCK_NONE) {
 		setlk_unlock(m, c);
-	else if (!c->event.whole)
+		return;
+	}
+	if (!c->event.whole) {
 		call_status(m, c, ENOLCK);
-	else if (refused(c))
-		call_status(m, c, refused(c));
+		return;
+	}
+	stop_the_other(m, c);
+	error = refused(c);
+	if (error)
+		call_status(m, c, error);
 	else
 		handle_enter(m, c, lock_entered);
 }
