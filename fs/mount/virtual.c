@@ -184,6 +184,13 @@ refer_handle(struct mount *m, struct call *c)
 	return true;
 }
 
+/* The text is made by a read at offset 0, and by the first one: further reads continue it. */
+static bool
+reads_on(const struct call *c)
+{
+	return c->event.offset != 0 && c->handle->edited.len > 0;
+}
+
 /* Answers a read with its part of the handle's text, which begins at the offset `from`. */
 static void
 virtual_text(struct mount *m, struct call *c, int64_t from)
@@ -226,7 +233,7 @@ check_entered(struct mount *m, struct call *c)
 	struct bytes text = buffer_view(&h->sequencer);
 	struct op op = {.code = OP_check_sequencer};
 
-	if (h->edited.len > 0 && c->event.offset > 0) {
+	if (reads_on(c)) {
 		virtual_text(m, c, h->answer_at);
 		return;
 	}
@@ -315,7 +322,7 @@ queue_heard(struct mount *m, struct call *c, const struct client_answer *a)
 static void
 locks_entered(struct mount *m, struct call *c)
 {
-	if (c->event.offset != 0) {
+	if (reads_on(c)) {
 		virtual_text(m, c, 0);
 		return;
 	}
@@ -380,13 +387,12 @@ lock_text_holder(struct buffer *to, const struct lock_holder *h, int64_t now_ns)
 
 /* ---- calls ---- */
 
-/* The text is made by a read at offset 0; further reads continue the same text. */
 static void
 state_read(struct mount *m, struct call *c)
 {
 	struct handle *h = c->handle;
 
-	if (c->event.offset == 0) {
+	if (!reads_on(c)) {
 		buffer_reset(&h->edited);
 		h->edited.limit = LIMIT_FRAME;
 		state_text(m, c->event.ino, &h->edited);

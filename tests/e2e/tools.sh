@@ -447,6 +447,10 @@ case_cell_directory() {
 	is_in_state "$m" safe
 	grep -q '^session: ' "$m/.cell/status"
 	grep -q '^epoch: ' "$m/.cell/status"
+	tail -c 30 "$m/.cell/status" | grep -q '^principal: '
+	dd if="$m/.cell/status" bs=9 skip=1 status=none | grep -q '^principal: '
+	tail -c 200 "$m/.cell/metrics" | grep -q .
+	flock "$d/locked" dd if="$m/.cell/locks" bs=6 skip=1 status=none | grep -q '^lock: '
 	local rc=0
 	bash -c "echo x > '$m/.cell/status'" 2> /dev/null || rc=$?
 	[ $rc -ne 0 ]
