@@ -119,17 +119,17 @@ commit_took(struct mount *m, struct handle *h, uint64_t generation)
 }
 
 /* Makes the next version of a deleted file, which exists only in memory, for the handles that are
- * open here. */
+ * open here. If nobody who has it open could read it, appended bytes are all that there is. */
 static int
 commit_in_memory(struct mount *m, struct handle *h)
 {
 	struct inode *i = h->inode;
 
-	if (h->edit == EDIT_APPEND && i->last == NULL)
-		return ESTALE;
 	if (h->edit == EDIT_APPEND) {
-		snapshot_set(m, h, version_ref(i->last));
-		join_tail(h);
+		if (i->last != NULL) {
+			snapshot_set(m, h, version_ref(i->last));
+			join_tail(h);
+		}
 		h->edit = EDIT_WHOLE;
 	} else if (!h->unconditional && h->generation != i->attr.content_generation) {
 		return ECANCELED;
