@@ -412,6 +412,7 @@ state_db_close(struct state_db *state, bool untouched)
 	for (int t = 0; t < ROW_TABLES; t++) {
 		sqlite3_finalize(state->put[t]);
 		sqlite3_finalize(state->delete[t]);
+		state->put[t] = state->delete[t] = NULL;
 	}
 	if (!untouched && state->watermark_file.fd >= 0) {
 		state->watermark.wal = (struct wal_extent){0, 0}; /* SQLite removes the WAL now */

@@ -40,7 +40,7 @@ bool state_db_start(struct state_db *state, const char *directory, const char *c
 bool state_db_owner(const char *directory, char *cell, size_t cell_size, char *why,
                     size_t why_size);
 /* Closes the database; with `untouched` without any write. WORK_FAILED when the closing checkpoint
- * could not be written. */
+ * could not be written; a second call does nothing. */
 enum work state_db_close(struct state_db *state, bool untouched);
 
 /* Writes lists of rows, the oldest first; of a row that was changed several times only the last

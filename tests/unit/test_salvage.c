@@ -164,6 +164,22 @@ teardown(void **state)
 	return system(command);
 }
 
+/* The linker puts this in the place of the real one. */
+int __real_sqlite3_wal_checkpoint_v2(sqlite3 *db, const char *name, int mode, int *in_wal,
+                                     int *moved);
+int __wrap_sqlite3_wal_checkpoint_v2(sqlite3 *db, const char *name, int mode, int *in_wal,
+                                     int *moved);
+
+static bool checkpoints_fail;
+
+int
+__wrap_sqlite3_wal_checkpoint_v2(sqlite3 *db, const char *name, int mode, int *in_wal, int *moved)
+{
+	if (checkpoints_fail)
+		return SQLITE_IOERR_FSYNC;
+	return __real_sqlite3_wal_checkpoint_v2(db, name, mode, in_wal, moved);
+}
+
 #define BENCH_TEST(test) TEST_WITH(test, setup, teardown)
 
 static void
@@ -450,6 +466,22 @@ BENCH_TEST(test_written_it_is_one_file)
 	assert_true(salvage_backup(&b->s, NULL, b->work));
 	assert_int_equal(tree_applied(b->s.tree), ENTRIES);
 	assert_text(b->s.tree, "45678");
+	salvage_end(&b->s);
+	assert_int_equal(salvage_clean(b->work), 0);
+	assert_int_equal(mkdir(b->work, 0700), 0);
+}
+
+/* The database is closed all the same, and is not closed again at the end. */
+BENCH_TEST(test_the_last_checkpoint_fails)
+{
+	struct bench *b = *state;
+
+	write_log(b, 0, ENTRIES);
+	write_state(b, 4);
+	assert_salvaged(b, ENTRIES, ENTRIES - 4);
+	checkpoints_fail = true;
+	assert_false(salvage_write(&b->s));
+	checkpoints_fail = false;
 	salvage_end(&b->s);
 	assert_int_equal(salvage_clean(b->work), 0);
 	assert_int_equal(mkdir(b->work, 0700), 0);
