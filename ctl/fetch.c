@@ -314,6 +314,7 @@ fetch_copy(struct fetch *f)
 	mask_signals(SIG_UNBLOCK);
 	uv_run(&g.loop, UV_RUN_DEFAULT);
 	must(uv_loop_close(&g.loop) == 0);
+	f->replica = g.fetch.source;
 	f->applied = g.fetch.applied;
 	f->size = g.fetch.size;
 	if (g.signal != 0)

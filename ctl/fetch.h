@@ -25,6 +25,7 @@ struct fetch {
 	int sources_n;
 	int fd; /* an empty file, for the copy */
 	/* The result: */
+	int replica;            /* the source of the copy */
 	uint64_t applied, size; /* applied index and bytes of the copy */
 	char why[256];          /* the reason of the last failure */
 };

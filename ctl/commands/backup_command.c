@@ -33,6 +33,7 @@ struct backup {
 	char state[PATH_MAX]; /* the copy in it */
 	uint64_t applied, nodes, size;
 	bool has_master; /* it records the backup */
+	int replica;     /* that the copy is of */
 };
 
 static bool
@@ -68,7 +69,7 @@ candidates(const struct answer *answers, int n, int order[LIMIT_REPLICAS])
 }
 
 static bool
-fetch_from(const struct backup *b, struct fetch *f)
+fetch_from(struct backup *b, struct fetch *f)
 {
 	enum fetch_end end;
 
@@ -78,6 +79,7 @@ fetch_from(const struct backup *b, struct fetch *f)
 	end = fetch_copy(f);
 	if (close(f->fd) < 0 && end == FETCH_DONE)
 		return fail(b->state, strerror(errno));
+	b->replica = f->replica;
 	return end == FETCH_DONE;
 }
 
@@ -284,6 +286,10 @@ run(const struct ctl *ctl, char **argv)
 	/* The cell records it, so that lsctl doctor finds a cell without a backup for a day. */
 	if (b.has_master && cell_admin_run(ctl, &made) != CTL_OK)
 		log_warn("%s: the cell could not be told of this backup", b.file);
+	if (!b.has_master && !cell_file_is_standalone(&b.cell_file))
+		log_warn("%s: it is the state of replica %d at log index %" PRIu64
+		         ": no master answers; other replicas may have later writes",
+		         b.file, b.replica, b.applied);
 	print_result(&b);
 	return CTL_OK;
 }
