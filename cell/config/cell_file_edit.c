@@ -18,9 +18,9 @@ enum { TEXT_MAX = 64 * 1024 };
 struct edit {
 	const struct cell_file *was, *is;
 	struct buffer *to;
-	struct buffer held; /* comments and blank lines: they belong to what follows */
-	bool in_cell;
-	int id; /* of the replica in whose section the line is; 0: in none */
+	struct buffer held;         /* comments and blank lines: they belong to what follows */
+	bool in_cell, cell_written; /* the file may have more than one section of the cell */
+	int id;                     /* of the replica in whose section the line is; 0: in none */
 	bool written[LIMIT_REPLICA_ID + 1];
 };
 
@@ -58,18 +58,21 @@ keys_have_changed(const struct edit *e)
 	       memcmp(e->was->signing_public, e->is->signing_public, SIGN_PUBLIC) != 0;
 }
 
-/* The end of the cell's section gets the lines that have changed. */
+/* The end of the cell's first section gets the lines that have changed. */
 static void
 end_section(struct edit *e)
 {
-	if (e->in_cell && keys_have_changed(e)) {
+	const bool first = e->in_cell && !e->cell_written;
+
+	if (first && keys_have_changed(e)) {
 		key_put_setting(e->to, "signing_key", e->is->signing_public, SIGN_PUBLIC);
 		key_put_setting(e->to, "former_signing_key", e->is->former_public, SIGN_PUBLIC);
 		if (e->is->key_version > 0)
 			buffer_printf(e->to, "key_version = %" PRIu64 "\n", e->is->key_version);
 	}
-	if (e->in_cell && e->is->version > 0)
+	if (first && e->is->version > 0)
 		buffer_printf(e->to, "version = %" PRIu64 "\n", e->is->version);
+	e->cell_written |= e->in_cell;
 	e->in_cell = false;
 }
 

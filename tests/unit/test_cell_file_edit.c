@@ -41,6 +41,11 @@ expect(const char *text, const struct cell_file *was, const struct cell_file *is
 #define KEY_OF_2 "AgICAgICAgICAgICAgICAgICAgICAgICAgICAgICAgI"
 #define KEY_OF_4 "BAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQ"
 
+/* The keys of zeros, of ones and of twos, in text. */
+#define KEY_OF_0 "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
+#define KEY_OF_ONES "AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE"
+#define KEY_OF_TWOS "AgICAgICAgICAgICAgICAgICAgICAgICAgICAgICAgI"
+
 static const char before[] = "# The cell file.\n"
                              "[cell]\n"
                              "name = dc1 ; the first one\n"
@@ -78,6 +83,22 @@ TEST(test_a_colon)
 	       "[cell]\nname: a\nversion = 34\n[replica 1]\naddress: a:1\nkey: " KEY_OF_1 "\n");
 }
 
+/* Readers take two sections of a name for one, in which nothing may be given twice. */
+TEST(test_two_sections_of_the_cell)
+{
+	const struct cell_file_replica one = replica(1, "a:1");
+	const struct cell_file was = list_of(7, 1, &one);
+	struct cell_file is = list_of(34, 1, &one);
+
+	memset(is.signing_public, 1, SIGN_PUBLIC);
+	is.has_former = true;
+	expect("[cell]\nname = a\n[replica 1]\naddress = a:1\n[cell]\nid = b\nversion = 7\n"
+	       "signing_key = " KEY_OF_0 "\n",
+	       &was, &is,
+	       "[cell]\nname = a\nsigning_key = " KEY_OF_ONES "\nformer_signing_key = " KEY_OF_0
+	       "\nversion = 34\n[replica 1]\naddress = a:1\n[cell]\nid = b\n");
+}
+
 TEST(test_one_comes_and_one_goes)
 {
 	const struct cell_file_replica old[] = {replica(1, "a:1"), replica(2, "b:1")};
@@ -100,11 +121,6 @@ TEST(test_one_comes_and_one_goes)
 	       "address = [::1]:9\n"
 	       "key = " KEY_OF_4 "\n");
 }
-
-/* The keys of zeros, of ones and of twos, in text. */
-#define KEY_OF_0 "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
-#define KEY_OF_ONES "AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE"
-#define KEY_OF_TWOS "AgICAgICAgICAgICAgICAgICAgICAgICAgICAgICAgI"
 
 TEST(test_the_signing_key_is_rotated)
 {
