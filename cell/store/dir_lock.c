@@ -29,9 +29,9 @@ holder_of(int fd)
 
 /* Takes the lock; waits for a holder that is exiting, and for one that only tests it. */
 static bool
-take(int fd)
+take(int fd, int operation)
 {
-	for (int i = 0; flock(fd, LOCK_EX | LOCK_NB) < 0; i++) {
+	for (int i = 0; flock(fd, operation | LOCK_NB) < 0; i++) {
 		if (errno != EWOULDBLOCK)
 			return false;
 		if (i == ATTEMPTS || !process_ended(holder_of(fd))) {
@@ -43,37 +43,47 @@ take(int fd)
 	return true;
 }
 
-bool
-dir_lock_take(struct dir_lock *lock, const char *directory, char *why, size_t why_size)
+/* Opens the lock file, or notes in lock->fd why not, and takes the lock. */
+static bool
+take_file(struct dir_lock *lock, const char *directory, int flags, int operation, char *why,
+          size_t why_size)
 {
 	char path[PATH_MAX];
-	char text[32];
-	int len;
+	int error;
+	pid_t pid;
 
+	lock->fd = -ENAMETOOLONG;
 	if (snprintf(path, sizeof path, "%s/" DIR_LOCK_FILE, directory) >= (int)sizeof path) {
 		snprintf(why, why_size, "%.64s...: %s", directory, strerror(ENAMETOOLONG));
 		return false;
 	}
-	lock->fd = file_open(path, O_RDWR | O_CREAT | O_NOFOLLOW);
+	lock->fd = file_open(path, flags | O_NOFOLLOW);
 	if (lock->fd < 0) {
 		snprintf(why, why_size, "%s: %s", path, file_why(lock->fd));
 		return false;
 	}
-	if (!take(lock->fd)) {
-		if (errno == EWOULDBLOCK) {
-			pid_t pid = holder_of(lock->fd);
+	if (take(lock->fd, operation))
+		return true;
+	error = errno;
+	pid = holder_of(lock->fd); /* or of one who had the lock before */
+	if (error != EWOULDBLOCK)
+		snprintf(why, why_size, "%s: %s", path, strerror(error));
+	else if (pid > 0 && !process_ended(pid))
+		snprintf(why, why_size, "%s: in use by process %d", directory, (int)pid);
+	else
+		snprintf(why, why_size, "%s: in use by another process", directory);
+	dir_lock_release(lock);
+	return false;
+}
 
-			if (pid > 0)
-				snprintf(why, why_size, "%s: in use by process %d", directory,
-				         (int)pid);
-			else
-				snprintf(why, why_size, "%s: in use by another process", directory);
-		} else {
-			snprintf(why, why_size, "%s: %s", path, strerror(errno));
-		}
-		dir_lock_release(lock);
+bool
+dir_lock_take(struct dir_lock *lock, const char *directory, char *why, size_t why_size)
+{
+	char text[32];
+	int len;
+
+	if (!take_file(lock, directory, O_RDWR | O_CREAT, LOCK_EX, why, why_size))
 		return false;
-	}
 	/* Writes our process number into the lock file, for messages and for waiting until an
 	 * exiting holder is gone. The lock works without it, so an error (a full disk) is
 	 * ignored. */
@@ -81,6 +91,12 @@ dir_lock_take(struct dir_lock *lock, const char *directory, char *why, size_t wh
 	if (ftruncate(lock->fd, 0) == 0 && pwrite(lock->fd, text, (size_t)len, 0) != len)
 		(void)!ftruncate(lock->fd, 0);
 	return true;
+}
+
+bool
+dir_lock_share(struct dir_lock *lock, const char *directory, char *why, size_t why_size)
+{
+	return take_file(lock, directory, O_RDONLY, LOCK_SH, why, why_size) || lock->fd == -ENOENT;
 }
 
 pid_t
@@ -104,6 +120,7 @@ dir_lock_holder(const char *directory)
 void
 dir_lock_release(struct dir_lock *lock)
 {
-	close(lock->fd);
+	if (lock->fd >= 0)
+		close(lock->fd);
 	lock->fd = -1;
 }

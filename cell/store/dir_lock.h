@@ -15,7 +15,11 @@ struct dir_lock {
 
 /* Takes the lock. False with one line in `why`: "DIRECTORY: in use by process N". */
 bool dir_lock_take(struct dir_lock *lock, const char *directory, char *why, size_t why_size);
-/* Releases a lock that was taken. */
+/* The same for a reader, which changes nothing in the directory: nobody can take the lock
+ * meanwhile, but others can share it. A directory without a lock file, a copy, is nobody's and is
+ * not locked. */
+bool dir_lock_share(struct dir_lock *lock, const char *directory, char *why, size_t why_size);
+/* Releases a lock that was taken or shared. */
 void dir_lock_release(struct dir_lock *lock);
 /* The living process that holds the lock; 0: none. The test takes the lock for a moment, for which
  * another process that wants it waits. */

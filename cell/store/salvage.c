@@ -315,7 +315,8 @@ salvage_directory(struct salvage *s, const char *source, const char *work)
 	struct dir_lock lock;
 	bool ok;
 
-	if (!salvage_begin(s, source, work) || !dir_lock_take(&lock, source, s->why, sizeof s->why))
+	if (!salvage_begin(s, source, work) ||
+	    !dir_lock_share(&lock, source, s->why, sizeof s->why))
 		return false;
 	ok = read_directory(s, source, copy_data);
 	dir_lock_release(&lock);

@@ -418,6 +418,41 @@ BENCH_TEST(test_nothing_in_it)
 	assert_refused(b, "there is nothing in it yet");
 }
 
+/* A directory that is only read stays as it is. */
+BENCH_TEST(test_a_directory_without_a_lock_file)
+{
+	struct bench *b = *state;
+	char path[128];
+
+	write_log(b, 0, ENTRIES);
+	write_state(b, 4);
+	snprintf(path, sizeof path, "%s/" DIR_LOCK_FILE, b->directory);
+	assert_int_equal(unlink(path), 0);
+	assert_salvaged(b, ENTRIES, ENTRIES - 4);
+	assert_int_equal(access(path, F_OK), -1);
+}
+
+/* Of whoever had it last: the name of this process is not put in its place. */
+BENCH_TEST(test_a_lock_file_is_not_written)
+{
+	struct bench *b = *state;
+	char path[128], text[8] = "";
+	FILE *lock;
+
+	write_log(b, 0, ENTRIES);
+	write_state(b, 4);
+	snprintf(path, sizeof path, "%s/" DIR_LOCK_FILE, b->directory);
+	lock = fopen(path, "w+");
+	assert_non_null(lock);
+	assert_int_equal(fputs("12\n", lock), 1);
+	assert_int_equal(fflush(lock), 0);
+	assert_salvaged(b, ENTRIES, ENTRIES - 4);
+	rewind(lock);
+	assert_non_null(fgets(text, sizeof text, lock));
+	assert_string_equal(text, "12\n");
+	fclose(lock);
+}
+
 /* While a process has the directory only salvage_running may have a look. */
 BENCH_TEST(test_a_directory_in_use)
 {
