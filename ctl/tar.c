@@ -9,8 +9,8 @@ enum { BLOCK = 512, PAX_MOST = 64 * 1024 };
 #define XATTR "SCHILY.xattr."
 
 const char *const tar_attributes[TAR_ATTRIBUTES] = {
-    "user.ls.acl.read",   "user.ls.acl.write", "user.ls.acl.change",  "user.ls.lock_delay",
-    "user.ls.lock_slots", "user.ls.ttl",       "user.ls.quota.nodes", "user.ls.quota.bytes",
+    "user.ls.acl.read",    "user.ls.lock_delay",  "user.ls.lock_slots", "user.ls.ttl",
+    "user.ls.quota.nodes", "user.ls.quota.bytes", "user.ls.acl.write",  "user.ls.acl.change",
 };
 
 /* POSIX.1-2017, pax, "ustar Interchange Format". Numbers are octal texts. */

@@ -10,9 +10,10 @@
 #include "cell/base/bytes.h"
 #include "cell/base/limit.h"
 
-enum { TAR_ATTRIBUTES = 8, TAR_WHY = 256 };
+enum { TAR_ATTRIBUTES = 8, TAR_RIGHTS = 2, TAR_WHY = 256 };
 
-/* The attributes user.ls.* that an archive keeps: those that can be set again. */
+/* The attributes user.ls.* that an archive keeps: those that can be set again. The last TAR_RIGHTS
+ * say who may change a node, and are set when nothing else is to be set in it. */
 extern const char *const tar_attributes[TAR_ATTRIBUTES];
 
 struct tar_entry {

@@ -28,15 +28,14 @@ struct export
 {
 	const char *root;
 	FILE *to;
-	char lock_delay[LIMIT_NAME + 1]; /* of the root: the default, mostly */
-	struct buffer refused;           /* lines: what could not be read */
-	int error;                       /* for which the attempt ends; 0: none */
+	struct buffer refused; /* lines: what could not be read */
+	int error;             /* for which the attempt ends; 0: none */
 };
 
 /* The attributes of the node that differ from what a new one in its directory has. 0 or an error.
  */
 static int
-take_values(const struct export *x, const char *path, const char *directory, struct tar_entry *e)
+take_values(const char *path, const char *directory, struct tar_entry *e)
 {
 	char usual[LIMIT_NAME + 1];
 	int error = 0;
@@ -49,7 +48,7 @@ take_values(const struct export *x, const char *path, const char *directory, str
 		if (error == 0 && strncmp(name, "user.ls.acl.", 12) == 0)
 			error = mounted_path_attribute(directory, name, usual, sizeof usual);
 		else if (strcmp(name, "user.ls.lock_delay") == 0)
-			snprintf(usual, sizeof usual, "%s", x->lock_delay);
+			snprintf(usual, sizeof usual, "%d", DEFAULT_LOCK_DELAY_S);
 		else if (strcmp(name, "user.ls.lock_slots") == 0)
 			snprintf(usual, sizeof usual, "0");
 		if (strcmp(e->values[i], usual) == 0)
@@ -95,7 +94,7 @@ put_directory(struct export *x, const char *directory)
 		}
 		if (st.st_mode & S_ISVTX)
 			continue;
-		x->error = take_values(x, path, directory, &e);
+		x->error = take_values(path, directory, &e);
 		if (x->error != 0)
 			break;
 		snprintf(e.name, sizeof e.name, "%s", path + strlen(x->root) + 1);
@@ -133,9 +132,6 @@ read_all(struct export *x)
 
 	if (error == 0 && before[0] == '\0')
 		error = ENODATA;
-	if (error == 0)
-		error = mounted_path_attribute(x->root, "user.ls.lock_delay", x->lock_delay,
-		                               sizeof x->lock_delay);
 	if (error != 0)
 		return error;
 	rewind(x->to);
@@ -199,7 +195,18 @@ run_export(const struct ctl *ctl, char **argv)
 
 /* ---- import ---- */
 
-enum { OPERATIONS = LIMIT_TRANSACTION, TEXT = 1024 * 1024, ALL = 256 * 1024 * 1024 };
+enum {
+	OPERATIONS = LIMIT_TRANSACTION,
+	TEXT = 1024 * 1024,
+	ALL = 256 * 1024 * 1024,
+	FIRST_RIGHT = TAR_ATTRIBUTES - TAR_RIGHTS,
+};
+
+/* The rights that a directory is given at the end; what is new in it has them, too. */
+struct given {
+	char name[LIMIT_PATH + 1];
+	char values[TAR_RIGHTS][LIMIT_NAME + 1]; /* empty: those of the directory above it */
+};
 
 struct import {
 	const char *root, *within; /* the directory; its path in the cell */
@@ -207,6 +214,9 @@ struct import {
 	size_t n, room;
 	size_t operations, contents; /* of the last one */
 	size_t nodes, all;           /* and of all, in bytes */
+	struct given **given;
+	size_t given_n, given_room;
+	struct buffer rights; /* lines that give them: each may take those of the importer away */
 };
 
 /* A word of a transaction: with blanks in it, it stands in quotation marks. */
@@ -222,12 +232,28 @@ put_word(struct buffer *to, const char *prefix, const char *word)
 	return true;
 }
 
+/* The rights that the directory above the node is given; NULL: none. */
+static const struct given *
+given_above(const struct import *i, const char *name)
+{
+	const char *end = strrchr(name, '/');
+	const size_t len = end != NULL ? (size_t)(end - name) : 0;
+
+	for (size_t g = i->given_n; g > 0; g--)
+		if (strlen(i->given[g - 1]->name) == len &&
+		    memcmp(i->given[g - 1]->name, name, len) == 0)
+			return i->given[g - 1];
+	return NULL;
+}
+
 /* Adds the lines that make the node, or make it so; false if its name cannot stand in them. */
 static bool
 add_lines(struct import *i, const struct tar_entry *e, struct bytes contents, struct buffer *lines,
           size_t *operations)
 {
 	char path[PATH_MAX + LIMIT_PATH + 2], name[LIMIT_PATH + 2], *encoded;
+	const struct given *above;
+	struct given own = {.name = ""};
 	struct stat st;
 	bool exists;
 
@@ -251,43 +277,66 @@ add_lines(struct import *i, const struct tar_entry *e, struct bytes contents, st
 		buffer_put_u8(lines, '\n');
 		++*operations;
 	}
+	above = exists ? NULL : given_above(i, e->name);
 	for (size_t a = 0; a < TAR_ATTRIBUTES; a++) {
-		if (e->values[a][0] == '\0')
+		const bool later = e->directory && a >= FIRST_RIGHT;
+		struct buffer *to = later ? &i->rights : lines;
+		const char *value = e->values[a];
+
+		if (value[0] == '\0' && above != NULL && a >= FIRST_RIGHT)
+			value = above->values[a - FIRST_RIGHT];
+		if (value[0] == '\0')
 			continue;
-		buffer_printf(lines, "setattr");
-		if (!put_word(lines, i->within, name) || !put_word(lines, "", tar_attributes[a]) ||
-		    !put_word(lines, "", e->values[a]))
+		buffer_printf(to, "setattr");
+		if (!put_word(to, i->within, name) || !put_word(to, "", tar_attributes[a]) ||
+		    !put_word(to, "", value))
 			return false;
-		buffer_put_u8(lines, '\n');
-		++*operations;
+		buffer_put_u8(to, '\n');
+		if (later)
+			snprintf(own.values[a - FIRST_RIGHT], LIMIT_NAME + 1, "%s", value);
+		else
+			++*operations;
+	}
+	if (own.values[0][0] != '\0' || own.values[1][0] != '\0') {
+		snprintf(own.name, sizeof own.name, "%s", e->name);
+		ARRAY_ROOM(i->given, i->given_n, i->given_room);
+		i->given[i->given_n] = memory_zero(1, sizeof own);
+		*i->given[i->given_n++] = own;
 	}
 	return true;
 }
 
-/* Into the last transaction, if it fits. NULL, or why it cannot be. */
+/* Into the last transaction, if they fit. */
+static void
+add_operations(struct import *i, struct bytes lines, size_t operations, size_t contents)
+{
+	if (i->n == 0 || i->operations + operations > OPERATIONS ||
+	    i->contents + contents > LIMIT_CONTENTS) {
+		ARRAY_ROOM(i->texts, i->n, i->room);
+		i->texts[i->n++] = BUFFER(TEXT);
+		i->operations = i->contents = 0;
+	}
+	buffer_put_bytes(&i->texts[i->n - 1], lines);
+	i->operations += operations;
+	i->contents += contents;
+}
+
+/* NULL, or why it cannot be. */
 static const char *
 add_entry(struct import *i, const struct tar_entry *e, struct bytes contents)
 {
 	struct buffer lines = BUFFER(TEXT);
+	const size_t rights = i->rights.len;
 	size_t operations = 0;
 	const char *why = NULL;
 
 	if (!add_lines(i, e, contents, &lines, &operations))
 		why = "its name, or an attribute of it, has characters that cannot be given here";
-	else if (lines.failed || (i->all += lines.len) > ALL)
+	else if (lines.failed || i->rights.failed || (i->all += lines.len) > ALL)
 		why = "the archive is too long";
-	if (why == NULL && operations > 0) {
-		if (i->n == 0 || i->operations + operations > OPERATIONS ||
-		    i->contents + contents.len > LIMIT_CONTENTS) {
-			ARRAY_ROOM(i->texts, i->n, i->room);
-			i->texts[i->n++] = BUFFER(TEXT);
-			i->operations = i->contents = 0;
-		}
-		buffer_put_bytes(&i->texts[i->n - 1], buffer_view(&lines));
-		i->operations += operations;
-		i->contents += contents.len;
-	}
-	i->nodes += why == NULL && operations > 0;
+	if (why == NULL && operations > 0)
+		add_operations(i, buffer_view(&lines), operations, contents.len);
+	i->nodes += why == NULL && (operations > 0 || i->rights.len > rights);
 	buffer_free(&lines);
 	return why;
 }
@@ -299,6 +348,7 @@ read_archive(struct import *i)
 	struct buffer contents = BUFFER(LIMIT_CONTENTS);
 	static struct tar_entry e;
 	char why[TAR_WHY];
+	struct bytes rest;
 	enum tar_read rc;
 
 	while ((rc = tar_read(stdin, &e, &contents, why)) == TAR_READ) {
@@ -313,7 +363,18 @@ read_archive(struct import *i)
 	if (rc == TAR_REFUSED)
 		log_error("standard input: %s; nothing is imported", why);
 	buffer_free(&contents);
-	return rc == TAR_END;
+	if (rc != TAR_END)
+		return false;
+
+	/* Rights that the importer needs in a directory are its own until all is made. */
+	for (rest = buffer_view(&i->rights); rest.len > 0;) {
+		const uint8_t *end = memchr(rest.data, '\n', rest.len);
+		const size_t n = (size_t)(end - rest.data) + 1;
+
+		add_operations(i, (struct bytes){rest.data, n}, 1, 0);
+		rest = (struct bytes){rest.data + n, rest.len - n};
+	}
+	return true;
 }
 
 static int
@@ -345,7 +406,7 @@ run_import(const struct ctl *ctl, char **argv)
 {
 	char root[PATH_MAX], inside[2 * PATH_MAX];
 	struct mountinfo mount;
-	struct import i = {.root = root};
+	struct import i = {.root = root, .rights = BUFFER(ALL)};
 	const int error = -mountinfo_canonical(argv[0], root);
 	int rc = CTL_FAILED;
 
@@ -372,6 +433,10 @@ run_import(const struct ctl *ctl, char **argv)
 	while (i.n > 0)
 		buffer_free(&i.texts[--i.n]);
 	free(i.texts);
+	while (i.given_n > 0)
+		free(i.given[--i.given_n]);
+	free(i.given);
+	buffer_free(&i.rights);
 	return rc;
 }
 

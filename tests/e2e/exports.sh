@@ -49,6 +49,38 @@ case_a_round_trip() {
 	is "$(stat -c %s "$other/copy/nothing") $(attribute instance "$b/copy/nothing")" "0 $long"
 }
 
+# Whatever the delay of their locks is, and of that of the directory.
+case_delays_of_locks() {
+	mkdir "$b/delays" "$b/delays2"
+	: > "$b/delays/f"
+	: > "$b/delays/g"
+	: > "$b/delays/usual"
+	setfattr -n user.ls.lock_delay -v 7 "$b/delays" "$b/delays/f"
+	setfattr -n user.ls.lock_delay -v 0 "$b/delays/g"
+	export_of "$b/delays" | import_to "$other/delays2" > "$work/said"
+	is "$(attribute lock_delay "$b/delays2/f")" 7
+	is "$(attribute lock_delay "$b/delays2/g")" 0
+	is "$(attribute lock_delay "$b/delays2/usual")" 15
+	rm "$work/said"
+}
+
+# Directories in which the importer may not make anything, in the end.
+case_rights_that_others_have() {
+	mkdir -p "$b/theirs/dir/own" "$b/theirs2"
+	echo ann > "$m/acl/ann"
+	echo x > "$b/theirs/dir/f"
+	echo x > "$b/theirs/dir/own/g"
+	setfattr -n user.ls.lock_slots -v 3 "$b/theirs/dir/own/g"
+	setfattr -n user.ls.quota.nodes -v 9 "$b/theirs/dir/own"
+	for i in "$b/theirs/dir/own/g" "$b/theirs/dir/f" "$b/theirs/dir"; do
+		setfattr -n user.ls.acl.read -v admin "$i"
+		setfattr -n user.ls.acl.write -v ann "$i"
+		setfattr -n user.ls.acl.change -v ann "$i"
+	done
+	is "$(export_of "$b/theirs" | import_to "$other/theirs2")" "4 nodes in 1 transaction"
+	is "$(tell "$b/theirs2")" "$(tell "$b/theirs")"
+}
+
 # An archive without them would give the node those of its new directory.
 case_attributes_that_cannot_be_read() {
 	local n
