@@ -61,8 +61,9 @@ signal_waits(void)
 	       sigismember(&pending, SIGHUP) || sigismember(&pending, SIGQUIT);
 }
 
+/* *reading: the error is one of the source. */
 static int
-copy_open(int from, int to)
+copy_open(int from, int to, bool *reading)
 {
 	uint8_t part[COPY_PART];
 	off_t at = 0;
@@ -75,6 +76,7 @@ copy_open(int from, int to)
 			return -EINTR;
 		if (n < 0 && errno == EINTR)
 			continue;
+		*reading = n < 0;
 		if (n < 0)
 			return -errno;
 		if (n == 0)
@@ -86,16 +88,20 @@ copy_open(int from, int to)
 	}
 }
 
+/* 0 or -errno, and *where: the path that it is about. */
 static int
-copy(const char *from, const char *to)
+copy(const char *from, const char *to, const char **where)
 {
 	int in = open(from, O_RDONLY | O_CLOEXEC), out, rc;
+	bool reading = false;
 
+	*where = from;
 	if (in < 0)
 		return -errno;
 	out = open(to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-	rc = out < 0 ? -errno : copy_open(in, out);
+	rc = out < 0 ? -errno : copy_open(in, out, &reading);
 	close(in);
+	*where = reading ? from : to;
 	if (out >= 0 && close(out) < 0 && rc == 0)
 		rc = -errno;
 	if (rc < 0 && out >= 0)
@@ -107,15 +113,16 @@ static bool
 copy_to_work(struct salvage *s, const char *from, const char *name, bool needed)
 {
 	char to[PATH_MAX + 32];
+	const char *where;
 	struct stat st;
 	int rc;
 
 	if (stat(from, &st) < 0 && errno == ENOENT && !needed)
 		return true;
 	snprintf(to, sizeof to, "%s/%s", s->work, name);
-	rc = copy(from, to);
+	rc = copy(from, to, &where);
 	if (rc < 0)
-		return fail(s, from, strerror(-rc));
+		return fail(s, where, strerror(-rc));
 	if (st.st_mtime > s->written_s)
 		s->written_s = st.st_mtime;
 	return true;
@@ -161,7 +168,8 @@ vacuum_into(struct salvage *s, sqlite3 *handle, const char *to)
 	sqlite3_busy_timeout(handle, BUSY_MS);
 	ok = sql != NULL && sqlite3_exec(handle, sql, NULL, NULL, NULL) == SQLITE_OK;
 	if (!ok)
-		snprintf(s->why, sizeof s->why, "%s", sqlite3_errmsg(handle));
+		must(snprintf(s->why, sizeof s->why, "cannot be copied to %s: %s", to,
+		              sqlite3_errmsg(handle)) > 0);
 	sqlite3_free(sql);
 	return ok;
 }
@@ -402,10 +410,11 @@ int
 salvage_place(const char *work, const char *path)
 {
 	char from[PATH_MAX];
+	const char *where; /* on the same disk in any case */
 
 	if (snprintf(from, sizeof from, "%s/" STATE_DB_FILE, work) >= PATH_MAX)
 		return -ENAMETOOLONG;
-	return copy(from, path);
+	return copy(from, path, &where);
 }
 
 /* ---- a new cell ---- */

@@ -78,6 +78,16 @@ assert b["replicas"][0]["id"] == 1, b' "$work/shown" "$2" "$3" "$4"
 	not compgen -G "$work/*.show-*"
 }
 
+# full_disk TEXT CELL: a backup to a full disk fails, says so with that text, and leaves nothing.
+full_disk() {
+	mkdir "$work/small"
+	mount -t tmpfs -o size=16k small "$work/small"
+	one_line 1 "$1" "$LSCTL" backup --cell "$2" "$work/small/b"
+	is "$(ls -A "$work/small")" ""
+	umount "$work/small"
+	rmdir "$work/small"
+}
+
 case_of_a_cell_in_one_process() {
 	start
 	mkdir "$m/d"
@@ -91,8 +101,10 @@ assert b["cell"] == "local" and b["nodes"] == 8 and b["log_index"] > 10, b
 assert b["size"] == os.stat(b["file"]).st_size, b' < "$work/out"
 	is "$(held "$work/b" last)" last
 	shows_backup "$work/b" local 8 1
+	full_disk "lsctl: $data/log.db: cannot be copied to $work/small/b" "$data/cell.conf"
 	daemon=$(daemon_of "$m")
 	stop
+	full_disk "lsctl: $work/small/b.unfinished/" "$data/cell.conf"
 	limit 30 "$LSCTL" backup --cell "$data/cell.conf" "$work/b2" > /dev/null
 	is "$(held "$work/b2" last)" last
 	limit 30 "$LSCTL" restore "$work/b2" --dir "$work/r" > /dev/null
@@ -128,12 +140,7 @@ case_refusals() {
 	touch "$work/b.unfinished"
 	one_line 1 "b.unfinished: Not a directory" "$LSCTL" backup --cell "$cell/dc1.conf" "$work/b"
 	rm "$work/b.unfinished"
-	mkdir "$work/small"
-	mount -t tmpfs -o size=16k small "$work/small"
-	one_line 1 "cannot be written here: No space left" \
-		"$LSCTL" backup --cell "$cell/dc1.conf" "$work/small/b"
-	is "$(ls -A "$work/small")" ""
-	umount "$work/small"
+	full_disk "cannot be written here: No space left" "$cell/dc1.conf"
 }
 
 # A backup takes the place of the one before only when it is whole.

@@ -244,8 +244,8 @@ case_a_full_disk() {
 	size=$(stat -c %s "$work/b")
 	for part in 50 110 250; do
 		mount -t tmpfs -o size=$((size * part / 100 / 1024))k small "$work/small"
-		refused "" "$LSCTL" restore "$work/b" --dir "$work/small/r" --replica a:1 \
-			--replica b:1 --replica c:1
+		refused "lsctl: $work/small/r/" "$LSCTL" restore "$work/b" --dir "$work/small/r" \
+			--replica a:1 --replica b:1 --replica c:1
 		is "$(ls -A "$work/small")" ""
 		umount "$work/small"
 	done
