@@ -93,6 +93,9 @@ on_failed(void *user, const char *why)
 		server_disk_failed(p->server, why);
 	else
 		log_error("%s: %s", p->directory, why);
+	/* A server that is being stopped gives no such verdict any more. */
+	if (p->stopping && p->config.failed != NULL)
+		p->config.failed(p->config.user);
 }
 
 /* As df(1) shows it. The call reads counters in memory. */

@@ -11,7 +11,8 @@ struct server_process;
 struct server_process_config {
 	const char *directory; /* copied; its contents are described in cell/config/identity.h */
 	/* The replica can't go on (failed disk, or no longer a member of its cell); the reason was
-	 * logged, in one line. The owner must call server_process_stop and end the process. */
+	 * logged, in one line. The owner must call server_process_stop, unless it has done so, and
+	 * end the process. */
 	void (*failed)(void *user);
 	/* The replica must be started again, with a state that it fetched or must fetch. The owner
 	 * must call server_process_stop, then open and start it again. NULL: a cell in one process,

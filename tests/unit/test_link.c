@@ -2,6 +2,7 @@
  * here are nets which the test listens with. */
 #include <ftw.h>
 #include <signal.h>
+#include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,7 +43,7 @@ struct play {
 	struct noise_pair key;
 
 	struct server_process *server;
-	bool server_stopped;
+	bool server_stopped, server_failed;
 	char directory[64];
 };
 
@@ -125,10 +126,34 @@ question(struct buffer *to)
 
 /* ---- to a server ---- */
 
+/* The linker puts this in the place of the real one. */
+int __real_sqlite3_wal_checkpoint_v2(sqlite3 *db, const char *name, int mode, int *in_wal,
+                                     int *moved);
+int __wrap_sqlite3_wal_checkpoint_v2(sqlite3 *db, const char *name, int mode, int *in_wal,
+                                     int *moved);
+
+static bool checkpoints_fail;
+
+int
+__wrap_sqlite3_wal_checkpoint_v2(sqlite3 *db, const char *name, int mode, int *in_wal, int *moved)
+{
+	if (checkpoints_fail)
+		return SQLITE_IOERR_FSYNC;
+	return __real_sqlite3_wal_checkpoint_v2(db, name, mode, in_wal, moved);
+}
+
+static void
+on_server_failed(void *user)
+{
+	((struct play *)user)->server_failed = true;
+}
+
 static void
 start_host(struct play *p)
 {
-	struct server_process_config config = {.directory = p->directory};
+	struct server_process_config config = {.directory = p->directory,
+	                                       .failed = on_server_failed,
+	                                       .user = p};
 	struct cell_file cell_file;
 	char why[512];
 
@@ -202,6 +227,23 @@ TEST(test_host_closes)
 	CALL(&p, link_connect(p.link, 1));
 	UNTIL(&p, p.connected_n == 2);
 	end_host(&p);
+}
+
+/* The owner is told, so that the exit status of its process says so. */
+TEST(test_host_whose_disk_fails_at_the_end)
+{
+	struct play p;
+
+	start_host(&p);
+	CALL(&p, link_connect(p.link, 1));
+	UNTIL(&p, p.connected_n == 1);
+	checkpoints_fail = true;
+	end_host(&p);
+	checkpoints_fail = false;
+	assert_true(p.server_failed);
+	start_host(&p);
+	end_host(&p);
+	assert_false(p.server_failed);
 }
 
 TEST(test_host_stopped_at_once)
