@@ -53,6 +53,7 @@ struct adding {
 	const char *address, *directory;
 	char key_file[PATH_MAX], conf_file[PATH_MAX];
 	struct noise_pair pair;
+	bool made;    /* the directory */
 	bool earlier; /* the key is that of an earlier attempt */
 	uint8_t id;
 };
@@ -108,6 +109,7 @@ begin(struct adding *a)
 	int rc;
 
 	rc = file_make_directory(a->directory, 0700);
+	a->made = rc == 0;
 	if (rc < 0 && (rc != -EEXIST || !is_attempt(a->directory)))
 		return fail(a->directory, -rc);
 	if (!lock_directory(a->directory))
@@ -118,7 +120,8 @@ begin(struct adding *a)
 	if (rc == 0)
 		return true;
 	if (rc != -EEXIST) {
-		rmdir(a->directory);
+		if (a->made)
+			rmdir(a->directory);
 		return fail(a->key_file, -rc);
 	}
 	a->earlier = true;
@@ -198,7 +201,7 @@ add(struct adding *a)
 			log_error("%s: kept, since an earlier attempt may have added a replica "
 			          "with it: repeat that command, or remove %s",
 			          a->key_file, a->directory);
-		else if (unlink(a->key_file) < 0 || rmdir(a->directory) < 0)
+		else if (unlink(a->key_file) < 0 || (a->made && rmdir(a->directory) < 0))
 			log_warn("%s: cannot remove it again: %s", a->directory, strerror(errno));
 		return CTL_FAILED;
 	case CELL_ADMIN_UNKNOWN:

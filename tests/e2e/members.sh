@@ -144,6 +144,9 @@ case_the_same_address_or_a_directory_in_use_is_refused() {
 	taken=$(told_of_replicas 'r[2]["address"]')
 	refused_ctl "refused: " replica add "$taken" --dir "$cell/new"
 	[ ! -e "$cell/new" ]
+	mkdir "$cell/theirs"
+	refused_ctl "refused: " replica add "$taken" --dir "$cell/theirs"
+	rmdir "$cell/theirs"
 	refused_ctl "exists already" replica add "127.0.0.1:$(free_port)" --dir "$cell/1"
 	is "$(told_of_replicas 'sorted(r)')" "[1, 2, 3, 4]"
 	mkdir "$cell/full"
