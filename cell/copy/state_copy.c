@@ -248,12 +248,14 @@ state_copy_stop(struct state_copier *c, void (*idle)(void *user), void *user)
 bool
 state_copy_ready(const char *directory, const char *cell, char *why, size_t why_size)
 {
+	struct tree *tree;
 	int rc;
 
-	if (!state_db_check_copy(directory, STORE_FETCHED, cell, why, why_size)) {
+	if (!state_db_load_copy(directory, STORE_FETCHED, cell, &tree, why, why_size)) {
 		(void)swap_in_remove(directory, STORE_FETCHED);
 		return false;
 	}
+	tree_free(tree);
 	rc = swap_in_ready(directory, STORE_FETCHED, STATE_DB_FILE);
 	if (rc < 0)
 		snprintf(why, why_size, "%s/" STORE_FETCHED ": %s", directory, strerror(-rc));

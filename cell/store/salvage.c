@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <libgen.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -256,10 +257,9 @@ add_log(struct salvage *s, const char *source, uint8_t replica)
 }
 
 static bool
-load(struct salvage *s, const char *source, const char *cell)
+load(struct salvage *s, const char *source)
 {
-	snprintf(s->cell, sizeof s->cell, "%s", cell);
-	return state_db_open(&s->state, s->work, cell, &s->tree, s->why, sizeof s->why) ||
+	return state_db_open(&s->state, s->work, s->cell, &s->tree, s->why, sizeof s->why) ||
 	       fail_in(s, source);
 }
 
@@ -273,7 +273,7 @@ check_begun(struct salvage *s, const char *source)
 /* ---- the sources ---- */
 
 static bool
-copy_backup(struct salvage *s, const char *source)
+check_backup(struct salvage *s, const char *source)
 {
 	char wal[PATH_MAX];
 	struct stat st;
@@ -282,25 +282,49 @@ copy_backup(struct salvage *s, const char *source)
 		return fail(s, source, strerror(errno));
 	if (!S_ISREG(st.st_mode))
 		return fail(s, source, "neither a backup nor a data directory");
+	s->written_s = st.st_mtime;
 	snprintf(wal, sizeof wal, "%s-wal", source);
 	if (stat(wal, &st) == 0 && st.st_size > 0)
 		return fail(s, wal, "a part of the state is in this file: give its directory");
-	return copy_to_work(s, source, STATE_DB_FILE, true);
+	return true;
+}
+
+/* The cell of the file, which `source` stands for in messages. */
+static bool
+read_owner(struct salvage *s, const char *source, const char *directory, const char *name)
+{
+	if (!state_db_owner(directory, name, s->cell, sizeof s->cell, s->why, sizeof s->why))
+		return fail_in(s, source);
+	return cell_file_cell_name_valid(s->cell) || fail(s, source, "not a backup of a cell");
 }
 
 bool
 salvage_backup(struct salvage *s, const char *source, const char *work)
 {
 	const char *name = source != NULL ? source : work;
-	char cell[LIMIT_CELL_NAME + 1];
 
-	if (!salvage_begin(s, name, work) || (source != NULL && !copy_backup(s, source)))
+	return salvage_begin(s, name, work) &&
+	       (source == NULL ||
+	        (check_backup(s, source) && copy_to_work(s, source, STATE_DB_FILE, true))) &&
+	       read_owner(s, name, work, STATE_DB_FILE) && load(s, name) && check_begun(s, name);
+}
+
+bool
+salvage_look(struct salvage *s, const char *source)
+{
+	char path[PATH_MAX], other[PATH_MAX], *directory, *name;
+
+	if (!salvage_begin(s, source, "") || !check_backup(s, source))
 		return false;
-	if (!state_db_owner(work, cell, sizeof cell, s->why, sizeof s->why))
-		return fail_in(s, name);
-	if (!cell_file_cell_name_valid(cell))
-		return fail(s, name, "not a backup of a cell");
-	return load(s, name, cell) && check_begun(s, name);
+	snprintf(path, sizeof path, "%s", source);
+	snprintf(other, sizeof other, "%s", source);
+	directory = dirname(path);
+	name = basename(other);
+	if (!read_owner(s, source, directory, name))
+		return false;
+	if (!state_db_load_copy(directory, name, s->cell, &s->tree, s->why, sizeof s->why))
+		return fail_in(s, source);
+	return check_begun(s, source);
 }
 
 static bool
@@ -311,8 +335,9 @@ read_directory(struct salvage *s, const char *source,
 	bool learner;
 	bool ok = identity_read_replica(source, &identity, &learner, s->why, sizeof s->why);
 
-	ok = ok && copy_it(s, source) && load(s, source, identity.cell_file.name) &&
-	     add_log(s, source, identity.replica) && check_begun(s, source);
+	snprintf(s->cell, sizeof s->cell, "%s", identity.cell_file.name);
+	ok = ok && copy_it(s, source) && load(s, source) && add_log(s, source, identity.replica) &&
+	     check_begun(s, source);
 	identity_forget(&identity);
 	return ok;
 }

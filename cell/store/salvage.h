@@ -22,12 +22,14 @@ struct salvage {
 	char why[1024];    /* the human-readable error: one line */
 };
 
-/* The next three functions load a state. Each is false with s->why: the source is missing, in use,
+/* The next four functions load a state. Each is false with s->why: the source is missing, in use,
  * damaged, or not of its kind. A pending blocked signal ends them with an error. salvage_end must
  * follow in every case. `work` is copied. */
 
 /* Loads a backup; with `source` NULL it is already in `work`, as state.db. */
 bool salvage_backup(struct salvage *s, const char *source, const char *work);
+/* The same where it lies, to look into it: nothing is copied, or can be written. */
+bool salvage_look(struct salvage *s, const char *source);
 /* Loads the data directory of a replica that does not run. */
 bool salvage_directory(struct salvage *s, const char *source, const char *work);
 /* Loads the data directory of a cell in one process, which may be running: the state as of some

@@ -302,7 +302,7 @@ open_file(struct sqlite_db *db, const char *path, int flags, char *why, size_t w
 
 	/* So a file is that could not be opened for writing, or whose header names an unknown
 	 * version for writing: SQLite would only say it at the first commit. */
-	if (ok && !is_new && flags != SQLITE_OPEN_READONLY &&
+	if (ok && !is_new && (flags & SQLITE_OPEN_READWRITE) != 0 &&
 	    sqlite3_db_readonly(db->handle, "main") == 1)
 		ok = has_write_version(path)
 		         ? sqlite_file_error(&db->io_failed,
@@ -364,11 +364,21 @@ bool
 sqlite_open_copy(struct sqlite_db *db, const char *directory, const struct sqlite_kind *kind,
                  char *why, size_t why_size)
 {
+	struct buffer uri = BUFFER(4 * PATH_MAX);
 	char path[PATH_MAX];
+	bool ok;
 
 	*db = (struct sqlite_db){.kind = kind, .wal_fd = -1};
-	return file_path(kind, directory, path, why, why_size) &&
-	       open_file(db, path, SQLITE_OPEN_READONLY, why, why_size);
+	if (!file_path(kind, directory, path, why, why_size))
+		return false;
+	/* Of an immutable file SQLite makes no files beside it. */
+	buffer_printf(&uri, path[0] == '/' ? "file://" : "file:");
+	for (const char *c = path; *c != '\0'; c++)
+		buffer_printf(&uri, strchr("%?#", *c) != NULL ? "%%%02X" : "%c", *c);
+	buffer_printf(&uri, "?immutable=1%c", '\0');
+	ok = open_file(db, (char *)uri.data, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, why, why_size);
+	buffer_free(&uri);
+	return ok;
 }
 
 bool

@@ -231,24 +231,27 @@ load_all(struct state_db *state, const char *cell, struct tree *tree, char *why,
 }
 
 bool
-state_db_check_copy(const char *directory, const char *name, const char *cell, char *why,
-                    size_t why_size)
+state_db_load_copy(const char *directory, const char *name, const char *cell, struct tree **tree,
+                   char *why, size_t why_size)
 {
 	struct sqlite_kind other = kind;
 	struct state_db copy = {0};
-	struct tree *tree;
 	bool ok;
 
+	*tree = NULL;
 	other.name = name;
 	if (!sqlite_open_copy(&copy.db, directory, &other, why, why_size)) {
 		sqlite_close(&copy.db, true);
 		return false;
 	}
-	tree = tree_new(cell);
-	ok = copy.db.handle != NULL && load_all(&copy, cell, tree, why, why_size);
+	*tree = tree_new(cell);
+	ok = copy.db.handle != NULL && load_all(&copy, cell, *tree, why, why_size);
 	if (copy.db.handle == NULL)
 		snprintf(why, why_size, "%s: there is nothing in it", name);
-	tree_free(tree);
+	if (!ok) {
+		tree_free(*tree);
+		*tree = NULL;
+	}
 	sqlite_close(&copy.db, true);
 	return ok;
 }
@@ -313,19 +316,18 @@ state_db_open(struct state_db *state, const char *directory, const char *cell, s
 }
 
 bool
-state_db_owner(const char *directory, char *cell, size_t cell_size, char *why, size_t why_size)
+state_db_owner(const char *directory, const char *name, char *cell, size_t cell_size, char *why,
+               size_t why_size)
 {
-	const struct wal_extent none = {0, 0};
-	struct state_db state = {0};
+	struct sqlite_kind other = kind;
+	struct state_db copy = {0};
 	bool ok;
 
 	cell[0] = '\0';
-	if (!sqlite_open(&state.db, directory, &kind, &none, why, why_size)) {
-		sqlite_close(&state.db, true);
-		return false;
-	}
-	ok = state.db.handle == NULL || read_cell(&state, cell, cell_size, why, why_size);
-	sqlite_close(&state.db, true);
+	other.name = name;
+	ok = sqlite_open_copy(&copy.db, directory, &other, why, why_size) &&
+	     (copy.db.handle == NULL || read_cell(&copy, cell, cell_size, why, why_size));
+	sqlite_close(&copy.db, true);
 	return ok;
 }
 

@@ -25,19 +25,20 @@ struct state_db {
  * `why`; state->db.damaged is set when the reason is damage. */
 bool state_db_open(struct state_db *state, const char *directory, const char *cell,
                    struct tree **tree, char *why, size_t why_size);
-/* Loads and checks a copy under another name, which is only read. False with one line in `why`. */
-bool state_db_check_copy(const char *directory, const char *name, const char *cell, char *why,
-                         size_t why_size);
+/* Loads and checks a copy under another name, which is only read, and makes no file. False with one
+ * line in `why`. */
+bool state_db_load_copy(const char *directory, const char *name, const char *cell,
+                        struct tree **tree, char *why, size_t why_size);
+/* The name of the cell that such a copy belongs to; empty when there is nothing in it. False with
+ * one line in `why`. */
+bool state_db_owner(const char *directory, const char *name, char *cell, size_t cell_size,
+                    char *why, size_t why_size);
 /* Puts a copy fetched from another replica, if one waits, into the place of state.db, unless that
  * has advanced beyond the copy since. 0 or -errno. */
 int state_db_swap_in(const char *directory);
 /* Makes the opened database writable; creates the file of a new one. False with one line in
  * `why`. */
 bool state_db_start(struct state_db *state, const char *directory, const char *cell, char *why,
-                    size_t why_size);
-/* The name of the cell that the file belongs to; empty when there is no file yet. Changes nothing
- * on the disk. False with one line in `why`. */
-bool state_db_owner(const char *directory, char *cell, size_t cell_size, char *why,
                     size_t why_size);
 /* Closes the database; with `untouched` without any write. WORK_FAILED when the closing checkpoint
  * could not be written; a second call does nothing. */

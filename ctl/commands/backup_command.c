@@ -22,7 +22,6 @@
 #include "ctl/fetch.h"
 
 #define SUFFIX ".unfinished"
-#define SHOW_SUFFIX ".show-XXXXXX"
 
 struct backup {
 	const struct ctl *ctl;
@@ -367,11 +366,11 @@ print_contents(json_t *all, int64_t written_s)
 }
 
 static int
-show_in(const struct ctl *ctl, const char *file, const char *work)
+run_show(const struct ctl *ctl, char **argv)
 {
 	struct salvage s;
-	const bool ok = salvage_backup(&s, file, work);
-	json_t *all = ok ? contents_json(&s, file) : NULL;
+	const bool ok = salvage_look(&s, argv[0]);
+	json_t *all = ok ? contents_json(&s, argv[0]) : NULL;
 
 	if (!ok)
 		log_error("%s", s.why);
@@ -382,42 +381,6 @@ show_in(const struct ctl *ctl, const char *file, const char *work)
 	json_decref(all);
 	salvage_end(&s);
 	return ok ? CTL_OK : CTL_FAILED;
-}
-
-/* Beside the file, or where the user wants temporary files: backups may be in a directory that the
- * user can't write to. */
-static bool
-make_place(const char *file, char work[PATH_MAX])
-{
-	const char *elsewhere = getenv("TMPDIR");
-
-	if (snprintf(work, PATH_MAX, "%s" SHOW_SUFFIX, file) < PATH_MAX - 32 && mkdtemp(work))
-		return true;
-	snprintf(work, PATH_MAX, "%.*s/lsctl" SHOW_SUFFIX, PATH_MAX - 64,
-	         elsewhere ? elsewhere : "/tmp");
-	if (mkdtemp(work))
-		return true;
-	return log_error("%s: %s", work, strerror(errno));
-}
-
-/* Signals are blocked, so that the copy is removed in every case. */
-static int
-run_show(const struct ctl *ctl, char **argv)
-{
-	const char *file = argv[0];
-	char work[PATH_MAX];
-	sigset_t all, before;
-	int code = CTL_FAILED, rc;
-
-	sigfillset(&all);
-	sigprocmask(SIG_BLOCK, &all, &before);
-	if (make_place(file, work)) {
-		code = show_in(ctl, file, work);
-		if ((rc = salvage_clean(work)) < 0)
-			log_warn("%s: cannot remove it: %s", work, strerror(-rc));
-	}
-	sigprocmask(SIG_SETMASK, &before, NULL);
-	return code;
 }
 
 const struct ctl_command backup_command = {
