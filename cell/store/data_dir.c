@@ -52,7 +52,7 @@ has_others(const struct data_dir *f, const struct tree *tree)
 }
 
 /* True when the log holds a mark of another replica: then the cell has more members than its file
- * may list. */
+ * may list, or had. */
 static bool
 has_others_marks(const struct data_dir *f)
 {
@@ -170,10 +170,10 @@ read_databases(struct data_dir *f, const char *cell, struct tree **tree, struct 
 
 	if (!log_db_open(&f->log, f->directory, cell, f->replica, why, why_size))
 		return false;
-	f->others = f->others || has_others_marks(f);
 	if (!state_db_open(&f->state, f->directory, cell, tree, why, why_size) &&
 	    !f->state.db.damaged)
 		return false;
+	f->others = f->others || (has_others_marks(f) && !f->state.alone);
 	if (!check_state(f, cell, tree, why, why_size))
 		return false;
 	others = has_others(f, *tree);

@@ -289,12 +289,29 @@ state_db_swap_in(const char *directory)
 	return swap_in(directory, STATE_DB_FILE, false);
 }
 
+static bool
+has_one_member(struct state_db *state, const char *cell)
+{
+	struct tree *tree = tree_new(cell);
+	struct member m = {.id = 0};
+	char why[SQLITE_WHY];
+	bool whole = load_table(state, ROWS_members, tree, why, sizeof why);
+	int n = 0;
+
+	while (whole && tree_member_after(tree, m.id, &m))
+		n += m.role != MEMBER_REMOVED;
+	tree_free(tree);
+	return n == 1;
+}
+
 bool
 state_db_open(struct state_db *state, const char *directory, const char *cell, struct tree **tree,
               char *why, size_t why_size)
 {
+	bool ok;
 	int rc;
 
+	*tree = NULL;
 	*state = (struct state_db){.watermark_file.fd = -1};
 	*tree = NULL;
 	rc = watermark_read(directory, WATERMARK_STATE, &state->watermark);
@@ -302,14 +319,18 @@ state_db_open(struct state_db *state, const char *directory, const char *cell, s
 		snprintf(why, why_size, "%s/" WATERMARK_FILE ": %s", directory, strerror(-rc));
 		return false;
 	}
-	if (!sqlite_open(&state->db, directory, &kind, &state->watermark.wal, why, why_size)) {
-		sqlite_close(&state->db, true);
-		return false;
+	ok = sqlite_open(&state->db, directory, &kind, &state->watermark.wal, why, why_size);
+	if (ok) {
+		*tree = tree_new(cell);
+		ok = state->db.handle == NULL || load_all(state, cell, *tree, why, why_size);
 	}
-	*tree = tree_new(cell);
-	if (state->db.handle == NULL || load_all(state, cell, *tree, why, why_size))
+	if (ok)
 		return true;
-	tree_free(*tree);
+
+	state->alone = state->db.damaged && !state->db.mixed && state->db.handle != NULL &&
+	               has_one_member(state, cell);
+	if (*tree != NULL)
+		tree_free(*tree);
 	*tree = NULL;
 	sqlite_close(&state->db, true);
 	return false;

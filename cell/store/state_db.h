@@ -18,6 +18,7 @@ struct state_db {
 	struct watermark_file watermark_file;
 	struct watermark watermark; /* of its write-ahead log */
 	sqlite3_stmt *put[ROW_TABLES], *delete[ROW_TABLES];
+	bool alone; /* of a damaged file: its rows of members are whole, and all but one removed */
 };
 
 /* Opens an existing file and loads the tree from it, checking every row; without a file, which

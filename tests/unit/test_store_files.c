@@ -498,3 +498,58 @@ STORE_TEST(test_no_opening_for_writing)
 	vfs->xSetSystemCall(vfs, "open", NULL);
 	assert_true(fixture_open(&f));
 }
+
+/* The log has a mark of another replica, and node 2 is damaged. */
+static void
+damage_state_of_two(enum member_role role_of_2)
+{
+	const enum member_role roles[] = {MEMBER_VOTER, role_of_2};
+	struct row_list rows = {0};
+	struct row row = fake_meta(5);
+
+	begin_anew();
+	fixture_open_started(&f);
+	fixture_put(&f, &(struct px_record){.kind = PX_RECORD_MARK, .mark = {.replica = 2}});
+	fixture_put(&f, &(struct px_record){.kind = PX_RECORD_TRIM, .slot = 5});
+	row_list_add(&rows, &row);
+	row = fake_node(2, "n", bytes_of("contents"));
+	row_list_add(&rows, &row);
+	for (int i = 0; i < 2; i++) {
+		row = (struct row){.table = ROWS_members};
+		row.values[COL_members_id].number = i + 1;
+		row.values[COL_members_role].number = (int64_t)roles[i];
+		row_list_add(&rows, &row);
+	}
+	store_state(f.store, 5, &rows);
+	fixture_close(&f);
+	fixture_sql(&f, "state.db", "UPDATE nodes SET acl_generation = 7 WHERE node = 2");
+}
+
+static void
+assert_fetches_its_state(void)
+{
+	if (!fixture_open(&f))
+		fail_msg("%s", f.why);
+	assert_true(f.recovered.state_lost);
+	fixture_start(&f);
+	fixture_close(&f);
+}
+
+/* A damaged state may still tell that all others were removed: the log keeps marks of them. */
+STORE_TEST(test_the_state_of_the_last_member)
+{
+	static const uint8_t zeros[4096];
+	long page;
+
+	damage_state_of_two(MEMBER_REMOVED);
+	fixture_refused(&f, "nodes row 2: checksum; the cell has to be restored from a backup: "
+	                    "lsctl restore");
+	page = (long)fixture_number(&f, "state.db",
+	                            "SELECT rootpage FROM sqlite_schema WHERE name = 'nodes'");
+	fixture_overwrite(&f, "state.db", (page - 1) * 4096, zeros, sizeof zeros);
+	fixture_refused(&f, "; the cell has to be restored from a backup: lsctl restore");
+	fixture_sql(&f, "state.db", "UPDATE members SET role = 7");
+	assert_fetches_its_state();
+	damage_state_of_two(MEMBER_LEARNER);
+	assert_fetches_its_state();
+}
