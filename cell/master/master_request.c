@@ -192,12 +192,12 @@ show(enum rc rc, const struct result *result, struct buffer *encoded)
 
 static void
 reply_with_leave(struct master *m, struct m_session *s, struct m_request *r, enum rc rc,
-                 const struct shown *shown, uint64_t leave)
+                 uint64_t index, const struct shown *shown, uint64_t leave)
 {
 	uint8_t digits[LIMIT_CHECK];
 	struct message reply =
-	    MESSAGE(reply, .number = r->number, .rc = rc, .index = m->applied,
-	            .result = shown->encoded, .generation = r->generation, .leave = leave,
+	    MESSAGE(reply, .number = r->number, .rc = rc, .index = index, .result = shown->encoded,
+	            .generation = r->generation, .leave = leave,
 	            .check = m_proof_for(m, &r->requester, shown->node, shown->rights, digits));
 
 	if (s->connection != NULL)
@@ -222,7 +222,7 @@ m_request_reply(struct master *m, struct m_session *s, struct m_request *r, enum
 
 	if (result != NULL)
 		shown = show(rc, result, &encoded);
-	reply_with_leave(m, s, r, rc, &shown, 0);
+	reply_with_leave(m, s, r, rc, m->applied, &shown, 0);
 	buffer_free(&encoded);
 }
 
@@ -279,7 +279,7 @@ begin_read(struct master *m, struct m_session *s, struct m_request *r, const str
 
 	if (rc == RC_OK || rc == RC_ACCES)
 		shown = show(rc, &result, &encoded);
-	reply_with_leave(m, s, r, rc, &shown,
+	reply_with_leave(m, s, r, rc, m->applied, &shown,
 	                 read_is_cachable(op, rc)
 	                     ? m_cache_leave(m, s, r, r->footprint.keys, r->footprint.n)
 	                     : 0);
@@ -378,7 +378,8 @@ m_request_applied(struct master *m, const struct tree_answer *answer)
 		return;
 	}
 	shown = (struct shown){answer->result, answer->shows, answer->rights};
-	reply_with_leave(m, s, r, answer->rc, &shown, command_leave(m, s, r, answer));
+	reply_with_leave(m, s, r, answer->rc, answer->index, &shown,
+	                 command_leave(m, s, r, answer));
 }
 
 /* ---- receiving ---- */

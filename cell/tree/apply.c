@@ -154,11 +154,14 @@ answer(struct execution *x, const struct command *c, const struct op *op, enum r
 	a->kept = s != NULL && c->number != 0 && rc != RC_AGAIN &&
 	          !(rc == RC_BUSY_LOCK && op->code == OP_acquire && op->acquire.acquire.wait);
 	if (a->kept) {
-		struct bytes encoded = {0};
+		struct cached_reply k = {.number = c->number,
+		                         .op = op->code,
+		                         .rc = rc,
+		                         .index = a->index};
 
 		if (a->result.len > 0)
-			encoded = (struct bytes){out->results.data + start, a->result.len};
-		reply_cache_keep(x->tree, s, c->number, op->code, rc, encoded);
+			k.result = (struct bytes){out->results.data + start, a->result.len};
+		reply_cache_keep(x->tree, s, &k);
 	}
 }
 
@@ -172,6 +175,7 @@ answer_again(struct execution *x, const struct cached_reply *cached)
 		note_shown(a, &result);
 	a->rc = cached->rc;
 	a->replayed = a->kept = true;
+	a->index = cached->index;
 	a->result.len = cached->result.len;
 	buffer_put_bytes(&x->out->results, cached->result);
 	must(!x->out->results.failed);
@@ -191,6 +195,7 @@ apply_command(struct execution *x, const struct tree_command *decoded)
 	out->answers[out->answers_n++] = (struct tree_answer){.session = c->session,
 	                                                      .number = c->number,
 	                                                      .op = op->code,
+	                                                      .index = x->index,
 	                                                      .kind = decoded->result};
 	x->command = decoded;
 	x->stamp_ns = c->stamp_ns;
@@ -271,6 +276,7 @@ extend_digest(struct tree *t, struct bytes payload, const struct tree_outcome *o
 	for (size_t i = 0; i < out->answers_n; i++) {
 		buffer_put_u8(&head, out->answers[i].rc);
 		buffer_put_u8(&head, out->answers[i].replayed);
+		buffer_put_u64(&head, out->answers[i].index);
 		buffer_put_u32(&head, out->answers[i].result.len);
 	}
 	must(!head.failed);

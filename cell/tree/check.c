@@ -251,6 +251,7 @@ check_sessions(const struct tree *t)
 		HOLDS(holders_n == s->holders_n, "a session's locks are as counted");
 		RB_FOREACH(k, session_replies, (struct session_replies *)&s->replies) {
 			HOLDS(k->number >= s->below, "results that have arrived are forgotten");
+			HOLDS(k->index <= t->position.applied, "a kept result is of an entry");
 			kept_n++;
 		}
 		HOLDS(kept_n == s->replies_n && kept_n <= LIMIT_NUMBERS,

@@ -262,12 +262,17 @@ static bool
 link_result(struct tree *t, const struct row *row)
 {
 	struct session *s = session_find(t, NUMBER(results, session));
-	uint64_t number = NUMBER(results, number);
+	const struct cached_reply kept = {
+	    .number = NUMBER(results, number),
+	    .op = (enum op_code)NUMBER(results, op),
+	    .rc = (enum rc)NUMBER(results, rc),
+	    .index = NUMBER(results, log_index),
+	    .result = BYTES(results, result),
+	};
 
-	if (s == NULL || !result_row_sound(row) || reply_cache_find(s, number) != NULL)
+	if (s == NULL || !result_row_sound(row) || reply_cache_find(s, kept.number) != NULL)
 		return false;
-	reply_cache_keep(t, s, number, (enum op_code)NUMBER(results, op),
-	                 (enum rc)NUMBER(results, rc), BYTES(results, result));
+	reply_cache_keep(t, s, &kept);
 	return true;
 }
 

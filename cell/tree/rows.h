@@ -61,7 +61,7 @@
 	C(i, below, s->below, BY) C(i, ending, s->ending, BY)
 #define ROWS_results(C)                                                                       \
 	C(i, session, of->key[0], BY) C(i, number, k->number, BY) C(i, op, k->op, BY)         \
-	C(i, rc, k->rc, BY) C(b, result, k->result, BY)
+	C(i, rc, k->rc, BY) C(b, result, k->result, BY) C(i, log_index, k->index, BY)
 #define ROWS_members(C) /* `since`: log index of the list that gave it its role */            \
 	C(i, id, s->member.id, BY) C(i, role, s->member.role, BY)                             \
 	C(t, address, s->member.address, BY) C(b, public_key, s->member.key, BY)              \

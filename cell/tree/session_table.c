@@ -371,15 +371,12 @@ reply_cache_find(const struct session *s, uint64_t number)
 }
 
 void
-reply_cache_keep(struct tree *t, struct session *s, uint64_t number, enum op_code op, enum rc rc,
-                 struct bytes result)
+reply_cache_keep(struct tree *t, struct session *s, const struct cached_reply *from)
 {
 	struct cached_reply *k = memory_zero(1, sizeof *k);
 
-	k->number = number;
-	k->op = op;
-	k->rc = rc;
-	k->result = bytes_copy(result);
+	*k = *from;
+	k->result = bytes_copy(from->result);
 	must(RB_INSERT(session_replies, &s->replies, k) == NULL);
 	s->replies_n++;
 	DIRTY_ROW(t, results, .key = {s->id, k->number}, .object = k);

@@ -24,6 +24,7 @@ struct cached_reply {
 	uint64_t number;
 	enum op_code op;
 	enum rc rc;
+	uint64_t index; /* of the entry that it answers */
 	struct bytes result;
 };
 
@@ -34,9 +35,8 @@ KEYED_PROTOTYPE(session_replies, cached_reply, in_session)
  * NULL: it is to be executed now), RC_OLD_REQUEST, RC_INVAL. Forgets answers below `below`. */
 enum rc reply_cache_look(struct tree *t, struct session *s, const struct command *c,
                          enum op_code op, const struct cached_reply **cached);
-/* Keeps the answer; `result` is copied. */
-void reply_cache_keep(struct tree *t, struct session *s, uint64_t number, enum op_code op,
-                      enum rc rc, struct bytes result);
+/* Keeps the answer; its result is copied. */
+void reply_cache_keep(struct tree *t, struct session *s, const struct cached_reply *from);
 /* The answer to the request of this number; NULL when none is kept. */
 struct cached_reply *reply_cache_find(const struct session *s, uint64_t number);
 

@@ -44,8 +44,9 @@ struct tree_answer {
 	uint64_t session, number; /* of the request; 0, 0: the master's own command */
 	enum op_code op;
 	enum rc rc;
-	bool replayed; /* an answer kept from the first time: nothing changed */
-	bool kept;     /* for the case that the request is received again */
+	bool replayed;  /* an answer kept from the first time: nothing changed */
+	bool kept;      /* for the case that the request is received again */
+	uint64_t index; /* of the entry to which it was given first */
 	enum result_kind kind;
 	struct bytes result; /* encoded, of this kind; of no length unless `rc` is RC_OK */
 	/* The node whose attributes it has, 0: none, and the rights with which a handle may be

@@ -227,10 +227,10 @@ check_command(struct sim *s, struct record *r)
 		         (unsigned long)r->session, (unsigned long)r->number,
 		         wire_op(r->op.code)->name, rc_name(r->rc));
 	check_field(s, r, "the result", want->rc, r->rc);
-	if (r->rc != RC_OK)
-		return;
-	if (unlocked)
-		return; /* it came to it again: the answer that is kept is the first */
+	if (r->op.code != OP_acquire && !r->refused) /* told before it is logged */
+		check_field(s, r, "the index", r->executed, r->index);
+	if (r->rc != RC_OK || unlocked)
+		return; /* an unlocked one came to it again: the answer that is kept is the first */
 	check_field(s, r, "the node", want->node, got->node);
 	check_field(s, r, "the source", want->source, got->source);
 	check_field(s, r, "the generation", want->generation, got->generation);

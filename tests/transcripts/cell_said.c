@@ -216,6 +216,8 @@ on_reply(struct player *p, struct bare *b, const struct msg_reply *m)
 	print_op(&text, p->s, &r->op);
 	buffer_printf(&text, ": ");
 	print_result(&text, &r->op, (enum rc)m->rc, m->result);
+	if (r->op.code == OP_transaction)
+		buffer_printf(&text, " (index %lu)", (unsigned long)m->index);
 	if (m->leave != 0)
 		buffer_printf(&text, " (leave %lu)", (unsigned long)m->leave);
 	player_say(p, "%s: %lu %.*s", b->name, (unsigned long)m->number, (int)text.len,

@@ -130,8 +130,8 @@ COMMAND(answer)
 		p->b->pending[0].op.get_contents.generation = known;
 	if (as)
 		bench_answer_with(p->b, script_rc(s, as));
-	else if (script_value(s, "behind") != NULL)
-		bench_answer_behind(p->b);
+	else if (script_value(s, "lost") != NULL)
+		bench_lose_answer(p->b);
 	else if (script_value(s, "newest") != NULL)
 		bench_answer_newest(p->b);
 	else
@@ -353,7 +353,7 @@ static const struct script_command commands[] = {
     {"dropped", "INODE|everything: by the client from its cache", run_dropped},
     {"event", "KIND NAME|- [path=PATH] [version=N] [child=NAME] [count=N]", run_event},
     {"hold", ": the cell does not answer until answer or resume", run_hold},
-    {"answer", "[as=CODE] [knows=GENERATION] [behind=yes]: of the oldest request; [newest=yes]",
+    {"answer", "[as=CODE] [knows=GENERATION] [lost=yes]: of the oldest request; [newest=yes]",
      run_answer},
     {"resume", ": the cell answers everything, from now on at once", run_resume},
     {"other",

@@ -28,6 +28,8 @@ struct pending {
 	struct op op;
 	struct client_rights opened;
 	struct guard guard;
+	struct result lost; /* the answer that it had, at this index; 0: none */
+	uint64_t lost_at;
 };
 
 struct bench_waiter {
@@ -79,8 +81,8 @@ void bench_answer(struct bench *b);
 void bench_answer_with(struct bench *b, enum rc rc);
 /* The same for the last request: the cell answers a read before the commands that came earlier. */
 void bench_answer_newest(struct bench *b);
-/* Answers two requests. The answer of the first one, a create, is sent again, and comes last. */
-void bench_answer_behind(struct bench *b);
+/* The first request, a create or a rename, takes effect; its answer is lost, so it comes again. */
+void bench_lose_answer(struct bench *b);
 /* The answer is about the node `node`, of a kind that there is not and of that size. */
 void bench_answer_nonsense(struct bench *b, uint64_t node, uint8_t kind, uint64_t size);
 void bench_answer_all(struct bench *b);

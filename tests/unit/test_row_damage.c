@@ -152,6 +152,8 @@ static const struct {
     {"results.rc",
      "0 1 2 3 4 delay delay+1 id applied applied+1 epoch epoch+1 node node+1 fence fence+1"},
     {"results.session", "node"},
+    {"results.log_index",
+     "0 1 2 3 4 delay delay+1 id id+1 applied epoch epoch+1 node node+1 fence fence+1"},
 
     {"members.id", "4 delay delay+1 id applied applied+1 epoch epoch+1 node node+1 fence fence+1"},
     {"members.role", "1 2 3 epoch"},

@@ -34,6 +34,7 @@ assert_same_answers(const struct tree_outcome *a, const struct tree_outcome *b)
 		assert_int_equal(x->number, y->number);
 		assert_int_equal(x->replayed, y->replayed);
 		assert_int_equal(x->kept, y->kept);
+		assert_int_equal(x->index, y->index);
 		assert_true(bytes_equal(x->result, y->result));
 	}
 }

@@ -158,13 +158,16 @@ append_op(uint64_t node)
 TREE_TEST(test_a_request_that_comes_again)
 {
 	struct fixture *f = *state;
-	uint64_t s = new_session(f, "s"), file = new_file(f, NODE_ROOT, "f");
+	uint64_t s = new_session(f, "s"), file = new_file(f, NODE_ROOT, "f"), index;
 
 	assert_int_equal(run_numbered(f, s, 1, 1, append_op(file)), RC_OK);
 	assert_false(f->out.answers[0].replayed);
 	assert_true(f->out.answers[0].kept);
+	index = tree_applied(f->tree);
+	assert_int_equal(f->out.answers[0].index, index);
 	assert_int_equal(run_numbered(f, s, 1, 1, append_op(file)), RC_OK);
 	assert_true(f->out.answers[0].replayed);
+	assert_int_equal(f->out.answers[0].index, index);
 	assert_int_equal(f->out.notes_n, 0);
 	assert_int_equal(f->answer.attr.attr.content_generation, 2);
 	assert_contents(f, file, "x");
