@@ -1,7 +1,7 @@
 /* .cell/changes: a line for each change of the last minutes. An open file is read from the place to
  * which it was sought, an index of the log, and from there on one read goes on where the last one
  * has ended, whatever offset the kernel counts. The master tells nobody of changes without a watch,
- * so a reader at the end asks again, at the latest after a second. */
+ * so a reader at the end asks again, at the latest after a second; until then it polls in vain. */
 #include <fcntl.h>
 #include <string.h>
 #include "fs/mount/event_text.h"
@@ -22,6 +22,13 @@ serve(struct mount *m, struct call *c)
 		memmove(lines->data, lines->data + n, lines->len);
 }
 
+static void
+ask_again(struct mount *m)
+{
+	if (m->changes.ask_at.ns == 0)
+		m->changes.ask_at = mono_add(m->now, span_ms(ASK_AGAIN_MS));
+}
+
 static void ask(struct mount *m, struct call *c);
 
 static void
@@ -37,6 +44,7 @@ heard(struct mount *m, struct call *c, const struct client_answer *a)
 		call_status(m, c, error);
 		return;
 	}
+	h->at_end = false;
 	h->edited.limit = LIMIT_FRAME;
 	if (r->compacted > 0)
 		event_text_compacted(&h->edited, m->config.cell, r->compacted);
@@ -50,10 +58,11 @@ heard(struct mount *m, struct call *c, const struct client_answer *a)
 	} else if (r->more) {
 		ask(m, c);
 	} else if (c->event.flags & O_NONBLOCK) {
+		h->at_end = true;
+		ask_again(m);
 		call_status(m, c, EAGAIN);
 	} else {
-		if (TAILQ_EMPTY(&m->changes.readers))
-			m->changes.ask_at = mono_add(m->now, span_ms(ASK_AGAIN_MS));
+		ask_again(m);
 		c->queue = &m->changes.readers;
 		TAILQ_INSERT_TAIL(&m->changes.readers, c, waiting);
 	}
@@ -91,8 +100,17 @@ void
 change_file_ask(struct mount *m)
 {
 	struct call_list waiting = TAILQ_HEAD_INITIALIZER(waiting);
+	struct handle *h;
 	struct call *c;
 
+	if (m->changes.ask_at.ns == 0)
+		return;
+	m->changes.ask_at.ns = 0;
+	TAILQ_FOREACH(h, &m->handles.all, of_mount)
+		if (h->kind == HANDLE_VIRTUAL && h->at_end) {
+			h->at_end = false;
+			event_watch_wake(m, h);
+		}
 	TAILQ_CONCAT(&waiting, &m->changes.readers, waiting);
 	while ((c = TAILQ_FIRST(&waiting)) != NULL) {
 		TAILQ_REMOVE(&waiting, c, waiting);

@@ -354,6 +354,8 @@ revents(const struct handle *h)
 		return h->stream->lines.len > 0 ? POLLIN | POLLRDNORM : 0;
 	if (h->dead || (h->inode != NULL && is_gone(h->inode)))
 		return ALWAYS | POLLERR | POLLHUP;
+	if (h->kind == HANDLE_VIRTUAL && h->at_end) /* of .cell/changes */
+		return 0;
 	return ALWAYS | (h->pending ? POLLPRI : 0);
 }
 

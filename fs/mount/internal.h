@@ -104,12 +104,12 @@ void event_stream_read(struct mount *m, struct call *c);
 
 struct change_readers {
 	struct call_list readers; /* at the end, which wait */
-	mono_t ask_at;            /* whether there is more */
+	mono_t ask_at;            /* whether there is more; 0: nobody has come to the end */
 };
 
 /* READ: the call refers to its handle. Answers it, now or with the next change. */
 void change_file_read(struct mount *m, struct call *c);
-/* There may be more changes for the readers that wait. */
+/* There may be more changes for those who have come to the end, and wait or poll. */
 void change_file_ask(struct mount *m);
 
 /* The file .cell/txn. The call refers to its handle. */

@@ -300,7 +300,7 @@ mount_deadline(const struct mount *m)
 	const struct mount_lock *l = TAILQ_FIRST(&m->locks.kept);
 	mono_t deadline = l ? l->kept_until : MONO_NEVER;
 
-	if (!TAILQ_EMPTY(&m->changes.readers))
+	if (m->changes.ask_at.ns != 0)
 		deadline = mono_min(deadline, m->changes.ask_at);
 	if (m->watch_again.ns != 0)
 		deadline = mono_min(deadline, m->watch_again);
@@ -412,7 +412,7 @@ mount_step(struct mount *m, const struct mount_event *event, struct mount_update
 		call_timeout(m);
 	event_watch_timeout(m);
 	dispatch(m, event);
-	if (!TAILQ_EMPTY(&m->changes.readers) && mono_reached(m->now, m->changes.ask_at))
+	if (m->changes.ask_at.ns != 0 && mono_reached(m->now, m->changes.ask_at))
 		change_file_ask(m);
 	if (!TAILQ_EMPTY(&m->handles.ready))
 		handle_run_ready(m);

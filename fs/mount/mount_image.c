@@ -428,6 +428,8 @@ image_mount(struct mount *m, struct image *i)
 	struct inode *n;
 
 	IMAGE_TIME(i, m->now);
+	if (image_reads(i))
+		m->changes.ask_at = m->now; /* for those who poll .cell/changes */
 	IMAGE(i, m->session.id);
 	IMAGE(i, m->session.over);
 	IMAGE(i, m->stand_ins);

@@ -472,10 +472,11 @@ case_changes_that_are_not_kept() {
 	exits 2 "$LSCTL" watch --since 1 --run true "$d" 2> /dev/null
 }
 
-# A read waits for the next change, and ends with a signal; one that must not wait does not.
+# A read waits for the next change, and ends with a signal; one that must not wait does not, and who
+# polls at the end asks once a second.
 case_the_changes_wait() {
 	python3 - "$m" "$d" <<-'P'
-		import json, os, signal, sys, time
+		import json, os, select, signal, sys, time
 		m, d = sys.argv[1:]
 		fd = os.open(m + "/.cell/changes", os.O_RDONLY | os.O_NONBLOCK)
 		lines = b""
@@ -485,6 +486,18 @@ case_the_changes_wait() {
 		    except BlockingIOError:
 		        break
 		index = json.loads(lines.splitlines()[-1])["index"]
+		poll = select.poll()
+		poll.register(fd, select.POLLIN)
+		turns, end = 0, time.monotonic() + 2.5
+		while time.monotonic() < end:
+		    if not poll.poll(100):
+		        continue
+		    turns += 1
+		    try:
+		        os.read(fd, 1000)
+		    except BlockingIOError:
+		        pass
+		assert 0 < turns < 10, turns
 		os.close(fd)
 		fd = os.open(m + "/.cell/changes", os.O_RDONLY)
 		os.lseek(fd, index, os.SEEK_SET)

@@ -268,3 +268,26 @@ TEST(test_walks_to_dead_nodes_go_on)
 	}
 	bench_free(b);
 }
+
+/* One that polls .cell/changes at the end is woken, to ask again. */
+TEST(test_a_poll_of_changes_goes_on)
+{
+	struct bench *b = bench_new(&config);
+	struct mount_event e = {.kind = MOUNT_OPEN,
+	                        .ino = MOUNT_INO_CHANGES,
+	                        .flags = O_NONBLOCK,
+	                        .offset = 1000,
+	                        .size = 100,
+	                        .wait = true};
+
+	e.fh = bench_reply(b, bench_start(b, e))->fh;
+	e.kind = MOUNT_READ;
+	assert_int_equal(bench_reply(b, bench_start(b, e))->error, EAGAIN);
+	e.kind = MOUNT_POLL;
+	assert_int_equal(bench_reply(b, bench_start(b, e))->revents, 0);
+	replace_mount(b);
+	bench_wait(b, 0);
+	assert_int_equal(b->update.woken_n, 1);
+	assert_int_not_equal(bench_reply(b, bench_start(b, e))->revents, 0);
+	bench_free(b);
+}
