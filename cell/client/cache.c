@@ -292,20 +292,13 @@ cache_own(const struct cache *c, const struct op *op, uint64_t node, uint64_t no
 		all[3] = child_of(c, op->rename.new_parent, op->rename.new_name);
 		break;
 	case OP_number:
-	case OP_set_contents:
-	case OP_append:
-	case OP_set_acl:
-	case OP_set_mtime:
-	case OP_set_lock_delay:
-	case OP_set_lock_slots:
-	case OP_set_ttl:
-	case OP_set_quota:
-	case OP_make_ephemeral:
 	case OP_close_ephemeral:
 		all[0] = node;
 		break;
 	default:
-		return 0; /* reads, and locks, of which nothing is cached */
+		if (!wire_op_changes_node(op->code))
+			return 0; /* reads, and locks, of which nothing is cached */
+		all[0] = node;
 	}
 	for (size_t i = 0; i < CACHE_OWN; i++)
 		n = add_sorted(nodes, n, all[i]);

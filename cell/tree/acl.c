@@ -260,12 +260,10 @@ tree_rights(const struct tree *t, uint64_t node, const struct subject *who)
 }
 
 enum rc
-apply_set_acl(struct execution *x, const struct op_set_acl *o, struct result_attr *r)
+apply_set_acl(struct execution *x, struct node *n, const struct op_set_acl *o)
 {
-	struct node *n = node_find(x->tree, o->node), *file;
+	const struct node *file;
 
-	if (n == NULL)
-		return RC_STALE;
 	if (o->which >= ACL_NAMES || !name_valid(o->name))
 		return RC_INVAL;
 	/* Without the file no session would have the right, and never again if it is the right to
@@ -276,7 +274,7 @@ apply_set_acl(struct execution *x, const struct op_set_acl *o, struct result_att
 		return RC_BUSY;
 	node_set_acl(n, o->which, o->name);
 	n->acl_generation++;
-	return apply_attr_changed(x, n, &r->attr);
+	return apply_attr_changed(x, n);
 }
 
 /* ---- administrators ---- */

@@ -3,37 +3,79 @@
 #include "cell/tree/internal.h"
 
 enum rc
+apply_kind_check(enum op_code code, enum node_kind kind)
+{
+	switch (code) {
+	case OP_set_contents:
+	case OP_append:
+	case OP_set_ttl:
+	case OP_make_ephemeral:
+		return kind == NODE_FILE ? RC_OK : RC_ISDIR;
+	case OP_set_quota:
+		return kind == NODE_DIRECTORY ? RC_OK : RC_NOTDIR;
+	default:
+		return RC_OK;
+	}
+}
+
+static enum rc
+apply_to_node(struct execution *x, const struct op *op, struct node *n)
+{
+	const enum rc rc = n == NULL ? RC_STALE : apply_kind_check(op->code, n->kind);
+
+	if (rc != RC_OK)
+		return rc;
+	switch (op->code) {
+	case OP_set_contents:
+		return apply_set_contents(x, n, &op->set_contents);
+	case OP_append:
+		return apply_append(x, n, &op->append);
+	case OP_set_acl:
+		return apply_set_acl(x, n, &op->set_acl);
+	case OP_set_mtime:
+		return apply_set_mtime(x, n, &op->set_mtime);
+	case OP_set_lock_slots:
+		return apply_set_lock_slots(x, n, &op->set_lock_slots);
+	case OP_set_lock_delay:
+		return apply_set_lock_delay(x, n, &op->set_lock_delay);
+	case OP_set_ttl:
+		return apply_set_ttl(x, n, &op->set_ttl);
+	case OP_set_quota:
+		return apply_set_quota(x, n, &op->set_quota);
+	case OP_make_ephemeral:
+		return apply_make_ephemeral(x, n);
+	default:
+		must(op->code == OP_open_ephemeral);
+		return apply_open_ephemeral(x, n);
+	}
+}
+
+/* Locks and opens are a session's. */
+static bool
+needs_session(enum op_code code)
+{
+	return code == OP_make_ephemeral || code == OP_open_ephemeral ||
+	       code == OP_close_ephemeral || code == OP_acquire || code == OP_release ||
+	       code == OP_cancel || code == OP_transaction;
+}
+
+enum rc
 apply_operation(struct execution *x, const struct op *op, struct result *r)
 {
+	struct node *n;
+	enum rc rc;
+
+	if (x->session == NULL && needs_session(op->code))
+		return RC_NO_SESSION;
 	switch (op->code) {
 	case OP_create:
 		return apply_create(x, &op->create, &r->created);
 	case OP_number:
 		return apply_number(x, &op->number, &r->numbered);
-	case OP_set_contents:
-		return apply_set_contents(x, &op->set_contents, &r->attr);
-	case OP_append:
-		return apply_append(x, &op->append, &r->attr);
 	case OP_rename:
 		return apply_rename(x, &op->rename, &r->renamed);
 	case OP_delete:
 		return apply_delete(x, &op->delete, &r->deleted);
-	case OP_set_acl:
-		return apply_set_acl(x, &op->set_acl, &r->attr);
-	case OP_set_mtime:
-		return apply_set_mtime(x, &op->set_mtime, &r->attr);
-	case OP_set_lock_slots:
-		return apply_set_lock_slots(x, &op->set_lock_slots, &r->attr);
-	case OP_set_lock_delay:
-		return apply_set_lock_delay(x, &op->set_lock_delay, &r->attr);
-	case OP_set_ttl:
-		return apply_set_ttl(x, &op->set_ttl, &r->attr);
-	case OP_set_quota:
-		return apply_set_quota(x, &op->set_quota, &r->attr);
-	case OP_make_ephemeral:
-		return apply_make_ephemeral(x, &op->make_ephemeral, &r->attr);
-	case OP_open_ephemeral:
-		return apply_open_ephemeral(x, &op->open_ephemeral, &r->attr);
 	case OP_close_ephemeral:
 		return apply_close_ephemeral(x, &op->close_ephemeral);
 	case OP_acquire:
@@ -47,7 +89,13 @@ apply_operation(struct execution *x, const struct op *op, struct result *r)
 	case OP_end_session:
 		return apply_end_session(x, &op->end_session);
 	default:
-		return RC_INVAL; /* a read has no place in the log */
+		if (wire_op(op->code)->class != OP_CLASS_COMMAND)
+			return RC_INVAL; /* a read has no place in the log */
+		n = node_find(x->tree, wire_op_node(op));
+		rc = apply_to_node(x, op, n);
+		if (rc == RC_OK)
+			node_attr(x->tree, n, &x->who, &r->attr.attr);
+		return rc;
 	}
 }
 

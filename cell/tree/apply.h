@@ -53,38 +53,36 @@ struct tree_note *apply_note(struct execution *x, enum tree_note_kind kind, uint
 /* The same about a node that is in the tree, with its parent and name. */
 struct tree_note *apply_note_node(struct execution *x, enum tree_note_kind kind,
                                   const struct node *n);
-/* An attribute of the node has changed: notes that, and puts the new attributes into the answer.
- * RC_OK. */
-enum rc apply_attr_changed(struct execution *x, struct node *n, struct attr *attr);
+/* Notes that an attribute of the node has changed; RC_OK. */
+enum rc apply_attr_changed(struct execution *x, struct node *n);
+/* RC_OK if a node of this kind can have the command. */
+enum rc apply_kind_check(enum op_code code, enum node_kind kind);
 
 /* ---- the commands, each in the file of its idea; the rules are in tree.h ----
  *
  * Each checks, and refuses by its return value, before it changes anything. *r is zeroed before,
- * and counts when RC_OK. */
+ * and counts when RC_OK. A command on the node `n` is answered with its attributes. */
 
 /* Creates a file or a directory, or opens the one that exists. */
 enum rc apply_create(struct execution *x, const struct op_create *o, struct result_created *r);
 /* Creates a file with the next number of its directory in its name. */
 enum rc apply_number(struct execution *x, const struct op_number *o, struct result_numbered *r);
 /* Replaces the contents of a file, if guarded only those of one generation. */
-enum rc apply_set_contents(struct execution *x, const struct op_set_contents *o,
-                           struct result_attr *r);
+enum rc apply_set_contents(struct execution *x, struct node *n, const struct op_set_contents *o);
 /* Appends to the contents of a file. */
-enum rc apply_append(struct execution *x, const struct op_append *o, struct result_attr *r);
+enum rc apply_append(struct execution *x, struct node *n, const struct op_append *o);
 /* Sets the time of a file. */
-enum rc apply_set_mtime(struct execution *x, const struct op_set_mtime *o, struct result_attr *r);
+enum rc apply_set_mtime(struct execution *x, struct node *n, const struct op_set_mtime *o);
 /* Gives a file another name; the node of that name gets its contents. */
 enum rc apply_rename(struct execution *x, const struct op_rename *o, struct result_renamed *r);
 /* Deletes a file or an empty directory. */
 enum rc apply_delete(struct execution *x, const struct op_delete *o, struct result_deleted *r);
 /* Sets one of the three ACL names of a node. */
-enum rc apply_set_acl(struct execution *x, const struct op_set_acl *o, struct result_attr *r);
+enum rc apply_set_acl(struct execution *x, struct node *n, const struct op_set_acl *o);
 /* Makes a permanent file ephemeral. */
-enum rc apply_make_ephemeral(struct execution *x, const struct op_make_ephemeral *o,
-                             struct result_attr *r);
+enum rc apply_make_ephemeral(struct execution *x, struct node *n);
 /* Makes the session an opener of an ephemeral file. */
-enum rc apply_open_ephemeral(struct execution *x, const struct op_open_ephemeral *o,
-                             struct result_attr *r);
+enum rc apply_open_ephemeral(struct execution *x, struct node *n);
 /* Ends the session's open; the file is deleted with its last one. */
 enum rc apply_close_ephemeral(struct execution *x, const struct op_close_ephemeral *o);
 /* Takes or converts a lock for the session. */
@@ -96,15 +94,15 @@ enum rc apply_release(struct execution *x, const struct op_release *o);
 /* Frees a lock of the session, or undoes a conversion. */
 enum rc apply_cancel(struct execution *x, const struct op_cancel *o);
 /* Sets how many may share the lock of a node. */
-enum rc apply_set_lock_slots(struct execution *x, const struct op_set_lock_slots *o,
-                             struct result_attr *r);
+enum rc apply_set_lock_slots(struct execution *x, struct node *n,
+                             const struct op_set_lock_slots *o);
 /* Sets the lock-delay of a node. */
-enum rc apply_set_lock_delay(struct execution *x, const struct op_set_lock_delay *o,
-                             struct result_attr *r);
+enum rc apply_set_lock_delay(struct execution *x, struct node *n,
+                             const struct op_set_lock_delay *o);
 /* Gives a file a time to live. */
-enum rc apply_set_ttl(struct execution *x, const struct op_set_ttl *o, struct result_attr *r);
+enum rc apply_set_ttl(struct execution *x, struct node *n, const struct op_set_ttl *o);
 /* Sets the budget of a directory. */
-enum rc apply_set_quota(struct execution *x, const struct op_set_quota *o, struct result_attr *r);
+enum rc apply_set_quota(struct execution *x, struct node *n, const struct op_set_quota *o);
 /* Deletes a file whose time to live is over. */
 enum rc apply_expire(struct execution *x, const struct op_expire *o);
 /* Takes the lock of a node from those of its holders whom an operator has seen. */

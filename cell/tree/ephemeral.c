@@ -124,16 +124,8 @@ ephemeral_end_session(struct execution *x, struct session *s, size_t most)
 /* ---- commands ---- */
 
 enum rc
-apply_make_ephemeral(struct execution *x, const struct op_make_ephemeral *o, struct result_attr *r)
+apply_make_ephemeral(struct execution *x, struct node *n)
 {
-	struct node *n = node_find(x->tree, o->node);
-
-	if (x->session == NULL)
-		return RC_NO_SESSION;
-	if (n == NULL)
-		return RC_STALE;
-	if (n->kind != NODE_FILE)
-		return RC_ISDIR;
 	if (!n->ephemeral && acl_is_file(n))
 		return RC_BUSY;
 	if (!opener_allowed(n, x->session))
@@ -144,38 +136,28 @@ apply_make_ephemeral(struct execution *x, const struct op_make_ephemeral *o, str
 	}
 	opener_add(x->tree, n, x->session);
 	apply_note_node(x, TREE_NODE_CHANGED, n);
-	node_attr(x->tree, n, &x->who, &r->attr);
 	return RC_OK;
 }
 
 /* Opens of permanent nodes are not the tree's business: the answer is the same, and nothing is
  * recorded. */
 enum rc
-apply_open_ephemeral(struct execution *x, const struct op_open_ephemeral *o, struct result_attr *r)
+apply_open_ephemeral(struct execution *x, struct node *n)
 {
-	struct node *n = node_find(x->tree, o->node);
-
-	if (x->session == NULL)
-		return RC_NO_SESSION;
-	if (n == NULL)
-		return RC_STALE;
-	if (n->kind == NODE_FILE && n->ephemeral) {
-		if (!opener_allowed(n, x->session))
-			return RC_FULL;
-		opener_add(x->tree, n, x->session);
-	}
-	node_attr(x->tree, n, &x->who, &r->attr);
+	if (n->kind != NODE_FILE || !n->ephemeral)
+		return RC_OK;
+	if (!opener_allowed(n, x->session))
+		return RC_FULL;
+	opener_add(x->tree, n, x->session);
 	return RC_OK;
 }
 
 enum rc
 apply_close_ephemeral(struct execution *x, const struct op_close_ephemeral *o)
 {
-	struct opener *opener;
+	struct opener *opener = opener_find(x->session, o->node);
 
-	if (x->session == NULL)
-		return RC_NO_SESSION;
-	if ((opener = opener_find(x->session, o->node)) != NULL)
+	if (opener != NULL)
 		close_one(x, opener);
 	return RC_OK;
 }

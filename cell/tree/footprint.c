@@ -177,12 +177,6 @@ struct asker {
 };
 
 static bool
-write_passes(const struct node *n, const struct op_set_contents *o)
-{
-	return n->kind == NODE_FILE && (!o->guarded || o->generation == n->content_generation);
-}
-
-static bool
 create_passes(const struct tree *t, const struct op_create *o)
 {
 	const struct node *parent = node_find(t, o->parent);
@@ -214,13 +208,6 @@ rename_passes(const struct tree *t, const struct asker *a, const struct op_renam
 		return false;
 	target = node_child(parent, o->new_name);
 	return target == NULL || (!o->no_replace && target->kind == NODE_FILE && target != source);
-}
-
-/* An ACL file stays permanent. */
-static bool
-mark_passes(const struct node *n)
-{
-	return n->kind == NODE_FILE && (n->ephemeral || !acl_is_file(n));
 }
 
 /* Only the last close of a file changes what is shown of it: the file is deleted. */
@@ -259,27 +246,13 @@ names_pass(const struct tree *t, const struct asker *a, const struct op *op, uin
 static bool
 node_passes(const struct node *n, const struct op *op)
 {
-	switch (op->code) {
-	case OP_set_contents:
-		return write_passes(n, &op->set_contents);
-	case OP_append:
-	case OP_set_ttl:
-		return n->kind == NODE_FILE;
-	case OP_set_quota:
-		return n->kind == NODE_DIRECTORY;
-	case OP_make_ephemeral:
-		return mark_passes(n);
-	default:
-		return true;
-	}
-}
-
-static bool
-is_of_one_node(enum op_code code)
-{
-	return code == OP_set_contents || code == OP_append || code == OP_make_ephemeral ||
-	       code == OP_set_mtime || code == OP_set_acl || code == OP_set_lock_delay ||
-	       code == OP_set_lock_slots || code == OP_set_ttl || code == OP_set_quota;
+	if (apply_kind_check(op->code, n->kind) != RC_OK)
+		return false;
+	if (op->code == OP_set_contents)
+		return !op->set_contents.guarded ||
+		       op->set_contents.generation == n->content_generation;
+	/* An ACL file stays permanent. */
+	return op->code != OP_make_ephemeral || n->ephemeral || !acl_is_file(n);
 }
 
 static bool
@@ -344,7 +317,7 @@ add_changes(const struct tree *t, const struct asker *a, const struct op *op, ui
 {
 	const uint64_t id = ended_by(op);
 	const struct session *ended = id == 0 ? NULL : session_find(t, id);
-	const struct node *n = is_of_one_node(op->code) ? node_find(t, node) : NULL;
+	const struct node *n = wire_op_changes_node(op->code) ? node_find(t, node) : NULL;
 
 	must(f->n == 0);
 	if (ended != NULL)
@@ -428,7 +401,7 @@ changes_are_declared(const struct execution *x)
 
 	if (!c->command.bounded || ended_by(&c->op) != 0)
 		return true;
-	if (is_of_one_node(c->op.code))
+	if (wire_op_changes_node(c->op.code))
 		return node_is_declared(t, c);
 	add_changes(t, &asker, &c->op, c->node, &f);
 	declared = all_listed(&c->command.keys, &f);

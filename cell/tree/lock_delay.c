@@ -68,16 +68,12 @@ apply_delay_over(struct execution *x, const struct op_delay_over *o)
 }
 
 enum rc
-apply_set_lock_delay(struct execution *x, const struct op_set_lock_delay *o, struct result_attr *r)
+apply_set_lock_delay(struct execution *x, struct node *n, const struct op_set_lock_delay *o)
 {
-	struct node *n = node_find(x->tree, o->node);
-
-	if (n == NULL)
-		return RC_STALE;
 	if (o->seconds < -1 || o->seconds > LIMIT_LOCK_DELAY_S)
 		return RC_RANGE;
 	n->lock_delay_s = o->seconds;
-	return apply_attr_changed(x, n, &r->attr);
+	return apply_attr_changed(x, n);
 }
 
 bool

@@ -32,16 +32,12 @@ lock_slots_lowest(const struct lock *l)
 }
 
 enum rc
-apply_set_lock_slots(struct execution *x, const struct op_set_lock_slots *o, struct result_attr *r)
+apply_set_lock_slots(struct execution *x, struct node *n, const struct op_set_lock_slots *o)
 {
-	struct node *n = node_find(x->tree, o->node);
-
-	if (n == NULL)
-		return RC_STALE;
 	if (o->slots > LIMIT_SLOTS)
 		return RC_RANGE;
 	n->lock_slots = o->slots;
-	apply_attr_changed(x, n, &r->attr);
+	apply_attr_changed(x, n);
 	apply_note(x, TREE_LOCK_CHANGED, n->number);
 	return RC_OK;
 }

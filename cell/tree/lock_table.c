@@ -299,7 +299,7 @@ apply_acquire(struct execution *x, const struct acquire *a, struct result_acquir
 {
 	bool fresh;
 
-	return x->session == NULL ? RC_NO_SESSION : take(x, x->session, a, &fresh, r);
+	return take(x, x->session, a, &fresh, r);
 }
 
 /* A grant that has no effect shows that there is a queue: its next waiter may be known to the
@@ -369,8 +369,6 @@ apply_release(struct execution *x, const struct op_release *o)
 {
 	struct holder *h;
 
-	if (x->session == NULL)
-		return RC_NO_SESSION;
 	if (node_find(x->tree, o->node) == NULL)
 		return RC_STALE;
 	if ((h = holder_by(x, o->node, o->owner, o->acquisition)) != NULL)
@@ -403,11 +401,8 @@ revert(struct execution *x, struct holder *h)
 enum rc
 apply_cancel(struct execution *x, const struct op_cancel *o)
 {
-	struct holder *h;
+	struct holder *h = holder_by(x, o->node, o->owner, o->acquisition);
 
-	if (x->session == NULL)
-		return RC_NO_SESSION;
-	h = holder_by(x, o->node, o->owner, o->acquisition);
 	if (h != NULL && h->earlier_mode != LOCK_NONE)
 		revert(x, h);
 	else if (h != NULL)

@@ -122,15 +122,6 @@ apply_number(struct execution *x, const struct op_number *o, struct result_numbe
  *
  * Contents are written whole, appended to, or compared and swapped; and they have a time stamp. */
 
-static enum rc
-file_of(const struct execution *x, uint64_t number, struct node **n)
-{
-	*n = node_find(x->tree, number);
-	if (*n == NULL)
-		return RC_STALE;
-	return (*n)->kind == NODE_FILE ? RC_OK : RC_ISDIR;
-}
-
 /* Each version has a time of its own. One that is far in the future was set by a client, and ends
  * with the contents that it was set for. */
 void
@@ -142,21 +133,11 @@ contents_replace(struct execution *x, struct node *n, struct bytes contents)
 	apply_note_node(x, TREE_NODE_CHANGED, n)->generation = n->content_generation;
 }
 
-static void
-commit(struct execution *x, struct node *n, struct bytes contents, struct result_attr *r)
-{
-	contents_replace(x, n, contents);
-	node_attr(x->tree, n, &x->who, &r->attr);
-}
-
 enum rc
-apply_set_contents(struct execution *x, const struct op_set_contents *o, struct result_attr *r)
+apply_set_contents(struct execution *x, struct node *n, const struct op_set_contents *o)
 {
-	struct node *n;
-	enum rc rc = file_of(x, o->node, &n);
+	enum rc rc;
 
-	if (rc != RC_OK)
-		return rc;
 	if (o->guarded && o->generation != n->content_generation)
 		return RC_CANCELED;
 	if (o->contents.len > LIMIT_CONTENTS)
@@ -166,21 +147,18 @@ apply_set_contents(struct execution *x, const struct op_set_contents *o, struct 
 	if (o->contents.len > n->contents.len &&
 	    (rc = quota_check(x->tree, n->parent, 0, o->contents.len - n->contents.len)) != RC_OK)
 		return rc;
-	commit(x, n, bytes_copy(o->contents), r);
+	contents_replace(x, n, bytes_copy(o->contents));
 	return RC_OK;
 }
 
 enum rc
-apply_append(struct execution *x, const struct op_append *o, struct result_attr *r)
+apply_append(struct execution *x, struct node *n, const struct op_append *o)
 {
 	struct bytes all;
-	struct node *n;
-	enum rc rc = file_of(x, o->node, &n);
+	enum rc rc;
 	size_t len;
 	uint8_t *data;
 
-	if (rc != RC_OK)
-		return rc;
 	if (o->data.len > LIMIT_CONTENTS - n->contents.len)
 		return RC_FBIG;
 	if ((rc = quota_check(x->tree, n->parent, 0, o->data.len)) != RC_OK)
@@ -198,25 +176,20 @@ apply_append(struct execution *x, const struct op_append *o, struct result_attr 
 		free((void *)all.data);
 		return RC_INVAL;
 	}
-	commit(x, n, all, r);
+	contents_replace(x, n, all);
 	return RC_OK;
 }
 
 /* A directory's time is constant: touching it is allowed and changes nothing. */
 enum rc
-apply_set_mtime(struct execution *x, const struct op_set_mtime *o, struct result_attr *r)
+apply_set_mtime(struct execution *x, struct node *n, const struct op_set_mtime *o)
 {
-	struct node *n = node_find(x->tree, o->node);
-
-	if (n == NULL)
-		return RC_STALE;
 	if (n->kind == NODE_FILE) {
 		n->mtime_ns = o->now ? x->stamp_ns : o->mtime_ns;
 		node_changed(x->tree, n, x->stamp_ns);
 		ttl_renew(x, n);
 		apply_note_node(x, TREE_NODE_CHANGED, n);
 	}
-	node_attr(x->tree, n, &x->who, &r->attr);
 	return RC_OK;
 }
 

@@ -25,11 +25,10 @@ apply_note_node(struct execution *x, enum tree_note_kind kind, const struct node
 }
 
 enum rc
-apply_attr_changed(struct execution *x, struct node *n, struct attr *attr)
+apply_attr_changed(struct execution *x, struct node *n)
 {
 	node_changed(x->tree, n, x->stamp_ns);
 	apply_note_node(x, TREE_NODE_CHANGED, n);
-	node_attr(x->tree, n, &x->who, attr);
 	return RC_OK;
 }
 

@@ -161,20 +161,14 @@ quota_highest(enum quota_kind which)
 
 /* A budget may be less than what is there: then it can only shrink. */
 enum rc
-apply_set_quota(struct execution *x, const struct op_set_quota *o, struct result_attr *r)
+apply_set_quota(struct execution *x, struct node *n, const struct op_set_quota *o)
 {
-	struct node *n = node_find(x->tree, o->node);
-
-	if (n == NULL)
-		return RC_STALE;
-	if (n->kind != NODE_DIRECTORY)
-		return RC_NOTDIR;
 	if (o->which >= QUOTA_KINDS)
 		return RC_INVAL;
 	if (o->most > quota_highest((enum quota_kind)o->which))
 		return RC_RANGE;
 	quota_set_budget(x->tree, n, (enum quota_kind)o->which, o->most);
-	return apply_attr_changed(x, n, &r->attr);
+	return apply_attr_changed(x, n);
 }
 
 /* ---- usage ---- */

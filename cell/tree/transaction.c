@@ -221,15 +221,9 @@ is_operation(const struct step *s, size_t *bytes)
 	case OP_rename:
 		return path_valid(s->new_path);
 	case OP_delete:
-	case OP_set_acl:
-	case OP_set_mtime:
-	case OP_set_lock_delay:
-	case OP_set_lock_slots:
-	case OP_set_ttl:
-	case OP_set_quota:
 		return true;
 	default:
-		return false;
+		return wire_op_changes_node(op.code) && op.code != OP_make_ephemeral;
 	}
 }
 
@@ -560,8 +554,6 @@ apply_transaction(struct execution *x, const struct op_transaction *o, struct re
 	bool narrow, refused = false;
 	enum rc rc = check(o);
 
-	if (x->session == NULL)
-		return RC_NO_SESSION;
 	if (rc != RC_OK)
 		return rc;
 	r->part = (uint8_t)choose(x->tree, o, &r->condition);

@@ -55,20 +55,14 @@ ttl_is_over(const struct tree *t, const struct op_expire *o)
 
 /* An ACL file gets no time to live: all rights that it grants would end with it. */
 enum rc
-apply_set_ttl(struct execution *x, const struct op_set_ttl *o, struct result_attr *r)
+apply_set_ttl(struct execution *x, struct node *n, const struct op_set_ttl *o)
 {
-	struct node *n = node_find(x->tree, o->node);
-
-	if (n == NULL)
-		return RC_STALE;
-	if (n->kind != NODE_FILE)
-		return RC_ISDIR;
 	if (acl_is_file(n))
 		return RC_BUSY;
 	if (o->seconds > LIMIT_TTL_S)
 		return RC_RANGE;
 	ttl_set(x, n, o->seconds);
-	return apply_attr_changed(x, n, &r->attr);
+	return apply_attr_changed(x, n);
 }
 
 enum rc

@@ -304,6 +304,15 @@ wire_get_op(struct bytes from, struct op *op)
 	return RC_OK;
 }
 
+bool
+wire_op_changes_node(enum op_code code)
+{
+	const struct variant *v = wire_op(code);
+
+	return v->class == OP_CLASS_COMMAND && v->result == RESULT_attr &&
+	       code != OP_open_ephemeral;
+}
+
 enum result_kind
 wire_answer_kind(enum op_code code, enum rc rc)
 {

@@ -43,6 +43,9 @@ void wire_put_op(struct buffer *to, const struct op *op);
 enum rc wire_get_op(struct bytes from, struct op *op);
 /* The row of the schema for an operation; NULL if none has this code. */
 const struct variant *wire_op(unsigned code);
+/* True if the command changes one node alone, which is there, and is answered with its
+ * attributes. */
+bool wire_op_changes_node(enum op_code code);
 /* The kind of result that an answer with this code has. */
 enum result_kind wire_answer_kind(enum op_code code, enum rc rc);
 /* The node of an operation, for ordering and lock queues (rename, delete and create: the parent
