@@ -310,12 +310,8 @@ struct wire_list px_pack_headers(const struct px *px, uint64_t first, uint64_t l
 
 /* ---- reconfig.c ---- */
 
-/* True for a member with a vote. */
-bool px_is_voter(const struct px_members *m, uint8_t id);
 /* True for a former member that was removed. */
 bool px_is_removed(const struct px_members *m, uint8_t id);
-/* True when this number of the list's voters is a majority of them. */
-bool px_majority(const struct px_members *m, int voters);
 /* The list that the first effective one of `changes` makes out of `m`; NULL if there is none. */
 const struct px_members *px_next_members(const struct changes *changes, const struct px_members *m);
 /* Adds the entry if it is a change, in place of an earlier change in the same slot. */
@@ -545,6 +541,8 @@ bool px_withholds(const struct px *px, uint8_t id);
 
 /* ---- replication.c ---- */
 
+/* True for a member that has answered this master lately. */
+bool px_answers(const struct px *px, uint8_t id);
 /* Values up to here need not be sent to a follower, or are trimmed. */
 uint64_t px_known_to(const struct px *px, const struct peer *p);
 /* Begins to replicate, the picked entries first. */

@@ -51,16 +51,6 @@ matched(const struct px *px, uint8_t id)
 	return id == px->config.self ? px->acceptor.durable : px->leader.peers[id].match;
 }
 
-static bool
-accepted(const struct px *px, const struct px_members *m, uint64_t slot)
-{
-	int n = 0;
-
-	for (int i = 0; i < m->n; i++)
-		n += m->list[i].voter && matched(px, m->list[i].id) >= slot;
-	return px_majority(m, n);
-}
-
 /* The last slot chosen by voters of the list in force, up to and including the next change of the
  * list. */
 static uint64_t
@@ -76,7 +66,7 @@ chosen_by_members(const struct px *px)
 		uint64_t slot = matched(px, m->list[i].id);
 
 		slot = slot < end ? slot : end;
-		if (slot > chosen && accepted(px, m, slot))
+		if (slot > chosen && PX_MAJORITY(m, id, matched(px, id) >= slot))
 			chosen = slot;
 	}
 	return chosen;
@@ -202,7 +192,7 @@ end_of_excess(const struct px *px, unsigned times)
  * than it copies. So more is kept, within a larger limit, until that member is within the usual
  * one. */
 static uint64_t
-over_limit(struct px *px)
+least_trim(struct px *px)
 {
 	const uint64_t usual = end_of_excess(px, 1), most = end_of_excess(px, PX_LOG_COPIES);
 	uint64_t slot = usual;
@@ -234,7 +224,7 @@ px_on_applied(struct px *px, uint64_t slot)
 	target = px_trim_target(px);
 	if (target > px_applied_reported(px))
 		target = px_applied_reported(px);
-	over = over_limit(px);
+	over = least_trim(px);
 	if (target < over)
 		target = over;
 	if (target + 1 > px->learner.chosen && target > 0)

@@ -13,20 +13,12 @@
 #include "cell/base/must.h"
 #include "cell/paxos/internal.h"
 
-/* The master's own grant counts: while it is master it promises no other ballot. */
-static bool
-granted(const struct px *px, const struct px_members *m, mono_t now)
+/* The end of a replica's grant. The master's own counts: while it is master it promises no other
+ * ballot. */
+static mono_t
+grant_end(const struct px *px, uint8_t id)
 {
-	int grants = 0;
-
-	for (int i = 0; i < m->n; i++) {
-		uint8_t id = m->list[i].id;
-
-		if (m->list[i].voter)
-			grants += id == px->config.self ||
-			          mono_before(now, px->leader.peers[id].lease_end);
-	}
-	return px_majority(m, grants);
+	return id == px->config.self ? MONO_NEVER : px->leader.peers[id].lease_end;
 }
 
 /* The end of the time in which a majority of the list has granted the lease. */
@@ -36,10 +28,10 @@ granted_until(const struct px *px, const struct px_members *m)
 	mono_t until = {INT64_MIN};
 
 	for (int i = 0; i < m->n; i++) {
-		uint8_t id = m->list[i].id;
-		mono_t end = id == px->config.self ? MONO_NEVER : px->leader.peers[id].lease_end;
+		const mono_t end = grant_end(px, m->list[i].id);
 
-		if (mono_before(until, end) && granted(px, m, (mono_t){end.ns - 1}))
+		if (mono_before(until, end) &&
+		    PX_MAJORITY(m, id, !mono_before(grant_end(px, id), end)))
 			until = end;
 	}
 	return until;

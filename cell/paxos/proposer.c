@@ -94,10 +94,13 @@ px_may_stand(const struct px *px)
 	       mono_reached(px->now, px->lease.silent_until);
 }
 
+/* True when all of the replica's promise is here. A candidate promises its own ballot last. */
 static bool
-vote_complete(const struct px *px, const struct vote *v)
+has_promise(const struct px *px, uint8_t id)
 {
-	return v->promised && px_vote_have(px, v) >= v->last;
+	const struct vote *v = &px->candidate.votes[id];
+
+	return id == px->config.self || (v->promised && px_vote_have(px, v) >= v->last);
 }
 
 static void
@@ -124,7 +127,7 @@ send_prepares(struct px *px)
 {
 	must(px->candidate.role == PX_CANDIDATE);
 	for (int i = 0; i < px->group.others_n; i++)
-		if (!vote_complete(px, &px->candidate.votes[px->group.others[i]]))
+		if (!has_promise(px, px->group.others[i]))
 			ask_one(px, px->group.others[i]);
 	px->candidate.retry_at = mono_add(px->now, ask_interval(px));
 	px_gather(px);
@@ -157,19 +160,9 @@ px_begin_candidacy(struct px *px)
 static bool
 is_consented(const struct px *px)
 {
-	const struct px_members *m = &px->group.members;
-	int votes = 0;
-
-	if (!mono_before(px->now, mono_add(px->candidate.asked_at, px->config.lease)))
-		return false;
-
-	for (int i = 0; i < m->n; i++) {
-		const uint8_t id = m->list[i].id;
-
-		if (m->list[i].voter)
-			votes += id == px->config.self || px->candidate.pre_voted[id];
-	}
-	return px_majority(m, votes);
+	return mono_before(px->now, mono_add(px->candidate.asked_at, px->config.lease)) &&
+	       PX_MAJORITY(&px->group.members, id,
+	                   id == px->config.self || px->candidate.pre_voted[id]);
 }
 
 /* The pre-vote ("Consensus: Bridging Theory and Practice", section 9.6). Perhaps this replica is no
@@ -214,21 +207,6 @@ px_on_pre_voted(struct px *px, uint8_t from, const struct msg_pre_voted *m)
 		px_begin_candidacy(px);
 }
 
-static bool
-promised_by(const struct px *px, const struct px_members *m)
-{
-	const struct vote *of = px->candidate.votes;
-	int votes = 0;
-
-	for (int i = 0; i < m->n; i++) {
-		uint8_t id = m->list[i].id;
-
-		if (m->list[i].voter)
-			votes += id == px->config.self || vote_complete(px, &of[id]);
-	}
-	return px_majority(m, votes);
-}
-
 /* A change among the picked entries may have been chosen, and then entries after it by the new
  * list. So a majority of every list is needed, each of which reports the next change. The list in
  * force counts whatever the log holds: a lost log is shorter than the list of the cell file is
@@ -240,7 +218,7 @@ elected(const struct px *px)
 	uint64_t last = px_picked_last(px);
 
 	do {
-		if (!promised_by(px, m))
+		if (!PX_MAJORITY(m, id, has_promise(px, id)))
 			return false;
 		m = px_next_members(&px->promises.changes, m);
 	} while (m && m->version <= last);
@@ -317,7 +295,7 @@ px_on_promise(struct px *px, uint8_t from, const struct msg_promise *m)
 	v->last = m->last;
 	PX_TRACE(px, "replica %u has promised " BALLOT ": reported slots up to " SLOT " of " SLOT,
 	         from, BALLOT_OF(m->ballot), px_vote_have(px, v), v->last);
-	if (!vote_complete(px, v)) {
+	if (!has_promise(px, from)) {
 		if (px_vote_have(px, v) > have)
 			ask_one(px, from);
 		else if (!goes_on)
@@ -341,18 +319,6 @@ px_on_gathered(struct px *px, uint8_t from, const struct msg_gathered *m)
 }
 
 /* ---- refusals ---- */
-
-/* True when no majority is left without the replicas that have promised a higher ballot. */
-static bool
-outvoted(const struct px *px)
-{
-	const struct px_members *m = &px->group.members;
-	int left = 0;
-
-	for (int i = 0; i < m->n; i++)
-		left += m->list[i].voter && !px->candidate.votes[m->list[i].id].refused;
-	return !px_majority(m, left);
-}
 
 void
 px_candidate_followed(struct px *px, uint8_t by)
@@ -395,16 +361,11 @@ yields(struct px *px)
 static bool
 answered(const struct px *px, bool promises)
 {
-	const struct px_members *m = &px->group.members;
-	int answers = 0;
+	const struct vote *votes = px->candidate.votes;
 
-	for (int i = 0; i < m->n; i++) {
-		const struct vote *v = &px->candidate.votes[m->list[i].id];
-
-		answers += m->list[i].voter && (m->list[i].id == px->config.self || v->promised ||
-		                                (v->refused && !promises));
-	}
-	return px_majority(m, answers);
+	return PX_MAJORITY(&px->group.members, id,
+	                   id == px->config.self || votes[id].promised ||
+	                       (votes[id].refused && !promises));
 }
 
 bool
@@ -437,7 +398,7 @@ px_on_refused(struct px *px, uint8_t from, const struct msg_refused *m)
 			c->stand_at = mono_min(c->stand_at, soon);
 	} else if (ballot_less(c->ballot, m->ballot)) {
 		c->votes[from].refused = true;
-		if (outvoted(px))
+		if (!PX_MAJORITY(&px->group.members, id, !c->votes[id].refused))
 			lose(px, px->config.heartbeat);
 		else if (c->role == PX_MASTER && yields(px)) {
 			const bool leased = px_lease_valid(px, px->now);
@@ -454,20 +415,6 @@ px_on_refused(struct px *px, uint8_t from, const struct msg_refused *m)
 	}
 }
 
-/* True when a majority of the list in force has promised besides this replica. */
-static bool
-promised_besides(const struct px *px, uint8_t id)
-{
-	const struct px_members *m = &px->group.members;
-	int votes = 0;
-
-	for (int i = 0; i < m->n; i++)
-		votes += m->list[i].voter && m->list[i].id != id &&
-		         (m->list[i].id == px->config.self ||
-		          vote_complete(px, &px->candidate.votes[m->list[i].id]));
-	return px_majority(m, votes);
-}
-
 /* The values of a replica may not come, though its promise did: its link may lose large packets.
  * With a majority besides, values that only that replica has accepted are not chosen; but as this
  * ballot has its promise, another one has to do without it. */
@@ -478,12 +425,13 @@ does_without(struct px *px)
 	bool any = false;
 
 	for (int i = 0; i < px->group.others_n; i++) {
-		const uint8_t id = px->group.others[i];
+		const uint8_t slow = px->group.others[i];
 
-		if (c->passed_over[id] || !px_withholds(px, id) || !promised_besides(px, id))
+		if (c->passed_over[slow] || !px_withholds(px, slow) ||
+		    !PX_MAJORITY(&px->group.members, id, id != slow && has_promise(px, id)))
 			continue;
-		PX_TRACE(px, "the values of replica %u do not come", id);
-		c->passed_over[id] = any = true;
+		PX_TRACE(px, "the values of replica %u do not come", slow);
+		c->passed_over[slow] = any = true;
 	}
 	return any;
 }
@@ -525,12 +473,6 @@ px_leave(struct px *px, uint8_t to, const char *why)
 	px_leave_check(px);
 }
 
-static bool
-answers(const struct px *px, uint8_t id)
-{
-	return mono_before(px->now, mono_add(px->leader.peers[id].answered_at, px->config.lease));
-}
-
 /* The voter with the longest log, of those that have answered lately if any has. */
 static uint8_t
 furthest(const struct px *px)
@@ -542,8 +484,8 @@ furthest(const struct px *px)
 
 		if (!px->group.members.list[i].voter || id == px->config.self)
 			continue;
-		if (best == 0 || answers(px, id) > answers(px, best) ||
-		    (answers(px, id) == answers(px, best) &&
+		if (best == 0 || px_answers(px, id) > px_answers(px, best) ||
+		    (px_answers(px, id) == px_answers(px, best) &&
 		     px->leader.peers[id].match >= px->leader.peers[best].match))
 			best = id;
 	}
@@ -555,7 +497,7 @@ static bool
 wanted(const struct px *px, uint8_t id)
 {
 	return id != 0 && id != px->config.self && px_is_voter(&px->group.members, id) &&
-	       answers(px, id);
+	       px_answers(px, id);
 }
 
 /* True when the wanted member, or some voter if there is none, has the whole log, so that nothing

@@ -9,28 +9,16 @@
 
 /* ---- status ---- */
 
-static bool
-is_alone(const struct px *px)
-{
-	const struct px_members *m = &px->group.members;
-	int self = 0, voters = 0;
-
-	for (int i = 0; i < m->n; i++) {
-		voters += m->list[i].voter;
-		self += m->list[i].voter && m->list[i].id == px->config.self;
-	}
-	return voters == 1 && self == 1;
-}
-
 /* An open master has a vote: px_reconfig_settle. */
 static void
 note_status(struct px *px)
 {
 	const bool master = px->candidate.role == PX_MASTER, open = px_open(px);
+	const struct px_members *m = &px->group.members;
 
 	px->status = (struct px_status){
 	    .open = open,
-	    .alone = is_alone(px),
+	    .alone = px_is_voter(m, px->config.self) && PX_VOTERS(m, id, true) == 1,
 	    .replaceable = master && px_others_could(px),
 	    .master = px->acceptor.master,
 	    .lease_until = master ? px->lease.until : (mono_t){INT64_MIN},
@@ -50,18 +38,15 @@ struct px *
 px_new(const struct px_config *config, const struct px_recovered *recovered, mono_t now)
 {
 	struct px *px = memory_zero(1, sizeof *px);
-	int voters = 0;
 
 	must(config->self != 0 && config->members.n >= 1 && config->members.n <= LIMIT_REPLICAS);
 	must(config->heartbeat.ns > 0 && config->lease.ns > config->heartbeat.ns &&
 	     span_to_ms(config->lease) > 0);
 	must(span_to_ms(config->lease) <= LIMIT_LEASE_MAX_S * 1000 &&
 	     config->drift_permille < 1000);
-	for (int i = 0; i < config->members.n; i++) {
+	for (int i = 0; i < config->members.n; i++)
 		must(config->members.list[i].id != 0);
-		voters += config->members.list[i].voter;
-	}
-	must(voters >= 1);
+	must(PX_VOTERS(&config->members, id, true) >= 1);
 
 	px->config = *config;
 	if (config->log_entries == 0)

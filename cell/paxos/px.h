@@ -54,6 +54,26 @@ struct px_members {
 	uint64_t removed[4]; /* a bit per id: former members, whose requests are refused */
 };
 
+/* True for a member with a vote. */
+bool px_is_voter(const struct px_members *m, uint8_t id);
+/* True when this number of the list's voters is a majority of them. */
+bool px_majority(const struct px_members *m, int voters);
+/* How many of the list's voters `holds` is true for: an expression, with the voter as `id`. */
+#define PX_VOTERS(m, id, holds)                                       \
+	({                                                            \
+		int n_##id = 0;                                       \
+                                                                      \
+		for (int i_##id = 0; i_##id < (m)->n; i_##id++) {     \
+			const uint8_t id = (m)->list[i_##id].id;      \
+                                                                      \
+			(void)id;                                     \
+			n_##id += (m)->list[i_##id].voter && (holds); \
+		}                                                     \
+		n_##id;                                               \
+	})
+/* True when it is for a majority of them. */
+#define PX_MAJORITY(m, id, holds) px_majority(m, PX_VOTERS(m, id, holds))
+
 enum { PX_KEY = 16 };
 
 struct px_config {

@@ -45,11 +45,7 @@ mark_removed(struct px_members *m, uint8_t id)
 bool
 px_majority(const struct px_members *m, int voters)
 {
-	int n = 0;
-
-	for (int i = 0; i < m->n; i++)
-		n += m->list[i].voter;
-	return voters > n / 2;
+	return voters > PX_VOTERS(m, id, true) / 2;
 }
 
 /* ---- changes ---- */

@@ -49,26 +49,13 @@ flow_room(const struct px *px, const struct peer *p)
 	return flight < p->flow.window ? p->flow.window - flight : 0;
 }
 
-static bool
-answers(const struct px *px, const struct px_member *m)
+bool
+px_answers(const struct px *px, uint8_t id)
 {
-	const mono_t answered_at = px->leader.peers[m->id].answered_at;
+	const mono_t answered_at = px->leader.peers[id].answered_at;
 
-	return m->voter && m->id != px->config.self &&
+	return id != px->config.self &&
 	       mono_before(px->now, mono_add(answered_at, px->config.lease));
-}
-
-/* The number of answering voters whose windows are at least as large as this one. */
-static int
-as_large(const struct px *px, size_t window)
-{
-	const struct px_members *m = &px->group.members;
-	int n = 0;
-
-	for (int i = 0; i < m->n; i++)
-		n += answers(px, &m->list[i]) &&
-		     px->leader.peers[m->list[i].id].flow.window >= window;
-	return n;
 }
 
 /* If the master is lost, its successor proposes the open entries again before it serves, perhaps to
@@ -78,17 +65,18 @@ static size_t
 open_bytes(const struct px *px)
 {
 	const struct px_members *m = &px->group.members;
+	const struct peer *peers = px->leader.peers;
+	const int voters = PX_VOTERS(m, id, true);
 	size_t window = 0;
-	int voters = 0;
 
-	for (int i = 0; i < m->n; i++)
-		voters += m->list[i].voter;
 	if (voters < 2)
 		return PX_ROOM_BYTES;
 	for (int i = 0; i < m->n; i++) {
-		const size_t w = px->leader.peers[m->list[i].id].flow.window;
+		const size_t w = peers[m->list[i].id].flow.window;
 
-		if (answers(px, &m->list[i]) && w > window && as_large(px, w) >= voters / 2)
+		if (m->list[i].voter && px_answers(px, m->list[i].id) && w > window &&
+		    PX_VOTERS(m, id, px_answers(px, id) && peers[id].flow.window >= w) >=
+		        voters / 2)
 			window = w;
 	}
 	return 2 * window > PX_ROOM_LEAST ? 2 * window : PX_ROOM_LEAST;
@@ -321,8 +309,8 @@ px_others_could(const struct px *px)
 
 		if (!m->list[i].voter || m->list[i].id == px->config.self)
 			continue;
-		able += syncs || !answers(px, &m->list[i]);
-		is_heard = is_heard || (syncs && answers(px, &m->list[i]));
+		able += syncs || !px_answers(px, m->list[i].id);
+		is_heard = is_heard || (syncs && px_answers(px, m->list[i].id));
 	}
 	able += is_heard && px->acceptor.accepted_to == px->acceptor.durable;
 	return px_majority(m, able);

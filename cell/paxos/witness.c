@@ -324,36 +324,22 @@ px_witness_note(struct px *px, uint8_t from, const struct message *m)
 static int
 welcomes_needed(const struct px *px)
 {
-	const struct px_members *members = &px->witness.greeters;
-	int voters = 0, others = 0;
+	const struct px_members *m = &px->witness.greeters;
+	const int voters = PX_VOTERS(m, id, true);
 
-	for (int i = 0; i < members->n; i++) {
-		voters += members->list[i].voter;
-		others += members->list[i].voter && members->list[i].id != px->config.self;
-	}
-	return others < voters ? voters / 2 : voters / 2 + 1;
+	return px_is_voter(m, px->config.self) ? voters / 2 : voters / 2 + 1;
 }
 
 static int
 welcomes(const struct px *px)
 {
-	const struct px_members *members = &px->witness.greeters;
-	int n = 0;
-
-	for (int i = 0; i < members->n; i++)
-		n += members->list[i].voter && px->witness.welcomed[members->list[i].id];
-	return n;
+	return PX_VOTERS(&px->witness.greeters, id, px->witness.welcomed[id]);
 }
 
 static bool
 has_other_voter(const struct px *px, const struct px_members *members)
 {
-	bool others = false;
-
-	for (int i = 0; i < members->n; i++)
-		others =
-		    others || (members->list[i].voter && members->list[i].id != px->config.self);
-	return others;
+	return PX_VOTERS(members, id, id != px->config.self) > 0;
 }
 
 /* Where the state is old, the replicas that its list names may all be gone. */
@@ -479,31 +465,17 @@ px_on_members(struct px *px, const struct msg_members *m)
 		take_newer_list(px, m->version, m->members);
 }
 
-static const struct px_members *
-newest_list(const struct px *px)
-{
-	const struct px_members *greeters = &px->witness.greeters, *members = &px->group.members;
-
-	return greeters->version > members->version ? greeters : members;
-}
-
 /* True when a majority of the voters whose welcomes count have answered that this replica is
  * removed. A single one may be mistaken. */
 static bool
 is_expelled(const struct px *px)
 {
-	const struct px_members *members = newest_list(px);
-	int others = 0, sure = 0;
+	const struct px_members *greeters = &px->witness.greeters, *members = &px->group.members;
+	const struct px_members *newest = greeters->version > members->version ? greeters : members;
+	const uint8_t self = px->config.self;
 
-	for (int i = 0; i < members->n; i++) {
-		const uint8_t id = members->list[i].id;
-
-		if (!members->list[i].voter || id == px->config.self)
-			continue;
-		others++;
-		sure += px->witness.expelled_by[id];
-	}
-	return sure > others / 2;
+	return PX_VOTERS(newest, id, id != self && px->witness.expelled_by[id]) >
+	       PX_VOTERS(newest, id, id != self) / 2;
 }
 
 /* A delayed hello may report less than was acknowledged after it: so the remembered mark is

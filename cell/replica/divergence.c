@@ -63,41 +63,16 @@ divergence_reported(struct divergence *d, uint8_t replica, uint64_t index, uint6
 }
 
 static bool
-is_voter(const struct px_members *members, uint8_t replica)
-{
-	for (int i = 0; i < members->n; i++)
-		if (members->list[i].id == replica)
-			return members->list[i].voter;
-	return false;
-}
-
-static int
-voters(const struct px_members *members)
-{
-	int n = 0;
-
-	for (int i = 0; i < members->n; i++)
-		n += members->list[i].voter;
-	return n;
-}
-
-static int
-votes_for(const struct divergence_slot *p, const struct px_members *members, uint64_t digest)
-{
-	int n = 0;
-
-	for (int i = 0; i < LIMIT_REPLICAS; i++)
-		n += p->votes[i].digest == digest && is_voter(members, p->votes[i].replica);
-	return n;
-}
-
-static bool
 slot_agreed(const struct divergence_slot *p, const struct px_members *members, uint64_t *digest)
 {
 	for (int i = 0; i < LIMIT_REPLICAS; i++) {
+		int votes = 0;
+
 		*digest = p->votes[i].digest;
-		if (p->votes[i].replica != 0 &&
-		    votes_for(p, members, *digest) > voters(members) / 2)
+		for (int other = 0; other < LIMIT_REPLICAS; other++)
+			votes += p->votes[other].digest == *digest &&
+			         px_is_voter(members, p->votes[other].replica);
+		if (p->votes[i].replica != 0 && px_majority(members, votes))
 			return true;
 	}
 	return false;
@@ -132,7 +107,7 @@ is_split(const struct divergence_slot *p, const struct px_members *members)
 	for (int i = 0; i < LIMIT_REPLICAS; i++) {
 		const struct divergence_vote *v = &p->votes[i];
 
-		if (v->replica == 0 || !is_voter(members, v->replica))
+		if (v->replica == 0 || !px_is_voter(members, v->replica))
 			continue;
 		if (first != NULL && first->digest != v->digest)
 			return true;
