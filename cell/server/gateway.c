@@ -35,10 +35,9 @@ struct peer {
 };
 
 struct gateway {
-	const struct clock_io *clock;
+	struct server *server;
+	const struct clock_io *clock; /* these two are the server's */
 	const struct network_io *net;
-	struct gateway_config config;
-	struct gateway_callbacks callbacks;
 	TAILQ_HEAD(, peer) peers;
 	uint64_t version; /* of the list of members */
 	size_t clients_n;
@@ -244,7 +243,8 @@ gateway_set_members(struct gateway *g, uint64_t version, const struct cell_file_
 		}
 	}
 	for (int i = 0; i < n; i++) {
-		if (members[i].id == g->config.self || peer_of_id(g, members[i].id) != NULL)
+		if (members[i].id == g->server->config.identity->replica ||
+		    peer_of_id(g, members[i].id) != NULL)
 			continue;
 		p = memory_zero(1, sizeof *p);
 		p->member = members[i];
@@ -274,19 +274,6 @@ gateway_knows(const struct gateway *g, const uint8_t key[NOISE_KEY])
 
 /* ---- accepted connections ---- */
 
-/* Clients are refused before the last files are in use: a replica must still be able to connect. */
-static bool
-has_room(struct gateway *g)
-{
-	const bool room = g->clients_n < g->config.clients_max;
-
-	if (!room && !g->crowded)
-		clock_io_log(g->clock, LEVEL_WARN, "%zu clients are connected: no more are let in",
-		             g->clients_n);
-	g->crowded = !room;
-	return room;
-}
-
 size_t
 gateway_clients(const struct gateway *g)
 {
@@ -297,17 +284,25 @@ static bool
 on_client(struct gateway *g, uint64_t conn, enum channel_role role, const uint8_t key[NOISE_KEY])
 {
 	struct bytes principal;
-	enum rc rc = g->callbacks.principal(g->callbacks.user, role, key, &principal);
+	enum rc rc = server_principal(g->server, role, key, &principal);
 
-	if (rc == RC_OK && !has_room(g))
-		rc = RC_FULL;
+	if (rc == RC_OK) {
+		/* The last files are not for clients: a replica must still be able to connect. */
+		const bool full = g->clients_n >= g->server->config.clients_max;
+
+		if (full && !g->crowded)
+			clock_io_log(g->clock, LEVEL_WARN,
+			             "%zu clients are connected: no more are let in", g->clients_n);
+		g->crowded = full;
+		rc = full ? RC_FULL : RC_OK;
+	}
 	if (rc == RC_OK) {
 		g->clients_n++;
 		clock_io_log(g->clock, LEVEL_DEBUG, "client %llu comes as %.*s",
 		             (unsigned long long)conn, (int)principal.len,
 		             (const char *)principal.data);
-		g->callbacks.connected(g->callbacks.user, conn | GATEWAY_CONN, principal,
-		                       (struct bytes){key, NOISE_KEY});
+		server_client_connected(g->server, conn | GATEWAY_CONN, principal,
+		                        (struct bytes){key, NOISE_KEY});
 	} else {
 		const struct message m = {.code = MSG_denied, .denied.rc = (uint8_t)rc};
 		struct buffer frame = BUFFER(64);
@@ -321,9 +316,9 @@ on_client(struct gateway *g, uint64_t conn, enum channel_role role, const uint8_
 }
 
 bool
-gateway_opened(struct gateway *g, uint64_t conn, enum channel_role role,
-               const uint8_t key[NOISE_KEY])
+server_opened(struct server *s, uint64_t conn, enum channel_role role, const uint8_t key[NOISE_KEY])
 {
+	struct gateway *g = s->gateway;
 	struct peer *p = peer_of_key(g, key);
 	struct line *l;
 
@@ -354,20 +349,21 @@ gateway_opened(struct gateway *g, uint64_t conn, enum channel_role role,
 /* A frame of a replica may also arrive on a connection that we have made: from a member by whose
  * list we were removed. */
 void
-gateway_frame(struct gateway *g, uint64_t conn, struct bytes frame)
+server_frame(struct server *s, uint64_t conn, struct bytes frame)
 {
 	struct line *line;
-	const struct peer *p = peer_of_conn(g, conn, &line);
+	const struct peer *p = peer_of_conn(s->gateway, conn, &line);
 
 	if (p != NULL)
-		g->callbacks.peer(g->callbacks.user, p->member.id, frame);
+		server_peer_frame(s, p->member.id, frame);
 	else
-		g->callbacks.frame(g->callbacks.user, conn | GATEWAY_CONN, frame);
+		server_client_frame(s, conn | GATEWAY_CONN, frame);
 }
 
 void
-gateway_closed(struct gateway *g, uint64_t conn, const char *why)
+server_closed(struct server *s, uint64_t conn, const char *why)
 {
+	struct gateway *g = s->gateway;
 	struct line *l;
 	struct peer *p = peer_of_conn(g, conn, &l);
 
@@ -375,7 +371,7 @@ gateway_closed(struct gateway *g, uint64_t conn, const char *why)
 		clock_io_log(g->clock, LEVEL_DEBUG, "client %llu has gone: %s",
 		             (unsigned long long)conn, why);
 		g->clients_n--;
-		g->callbacks.disconnected(g->callbacks.user, conn | GATEWAY_CONN);
+		server_client_gone(s, conn | GATEWAY_CONN);
 	} else if (l->out == conn) {
 		mono_t now = clock_io_now(g->clock);
 
@@ -428,8 +424,7 @@ bool
 gateway_principal(const struct gateway *g, uint64_t conn, struct bytes *name)
 {
 	const uint8_t *key = g->net->key(g->net->transport, conn & ~GATEWAY_CONN);
-	const enum rc rc =
-	    key ? g->callbacks.principal(g->callbacks.user, CHANNEL_CLIENT, key, name) : RC_PERM;
+	const enum rc rc = key ? server_principal(g->server, CHANNEL_CLIENT, key, name) : RC_PERM;
 
 	return rc == RC_OK || rc == RC_FULL;
 }
@@ -444,18 +439,17 @@ gateway_close(struct gateway *g, uint64_t conn)
 /* ---- life ---- */
 
 struct gateway *
-gateway_new(const struct server_io *io, const struct gateway_config *config,
-            const struct gateway_callbacks *callbacks)
+gateway_new(struct server *s)
 {
+	const struct cell_file *cell_file = &s->config.identity->cell_file;
 	struct gateway *g = memory_zero(1, sizeof *g);
 
-	g->clock = &io->clock;
-	g->net = &io->network;
-	g->config = *config;
-	g->callbacks = *callbacks;
+	g->server = s;
+	g->clock = &s->io.clock;
+	g->net = &s->io.network;
 	g->due = MONO_NEVER;
 	TAILQ_INIT(&g->peers);
-	gateway_set_members(g, 0, config->cell_file->replicas, config->cell_file->replicas_n);
+	gateway_set_members(g, 0, cell_file->replicas, cell_file->replicas_n);
 	return g;
 }
 

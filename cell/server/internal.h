@@ -69,40 +69,11 @@ struct gateway;
  * process. */
 #define GATEWAY_CONN (1ull << 63)
 
-/* Called from within gateway_opened, gateway_frame and gateway_closed only. */
-struct gateway_callbacks {
-	void (*peer)(void *user, uint8_t replica, struct bytes frame);
-	/* Fills in the name of the principal that has this key; for CHANNEL_HOST none, and a member
-	 * has it. RC_PERM: there is none; RC_NOT_MASTER: none is known here, but this replica may
-	 * not have heard of it yet; RC_FULL: there is one, with all the connections it may have. */
-	enum rc (*principal)(void *user, enum channel_role role, const uint8_t key[NOISE_KEY],
-	                     struct bytes *name);
-	void (*connected)(void *user, uint64_t conn, struct bytes principal, struct bytes key);
-	void (*frame)(void *user, uint64_t conn, struct bytes frame);
-	void (*disconnected)(void *user, uint64_t conn); /* not after gateway_close */
-	void *user;
-};
-
-struct gateway_config {
-	const struct cell_file *cell_file; /* outlives the gateway */
-	uint8_t self;                      /* this replica's id */
-	size_t clients_max;                /* number of clients that are accepted at a time */
-};
-
-/* Begins to connect to the members: until others are set, those of the cell file. `io` must outlive
- * the gateway, the rest is copied. */
-struct gateway *gateway_new(const struct server_io *io, const struct gateway_config *config,
-                            const struct gateway_callbacks *callbacks);
+/* Begins to connect to the members: until others are set, those of the cell file. */
+struct gateway *gateway_new(struct server *s);
 /* Frees the gateway; does not close the connections, which the owner of `io` does. */
 void gateway_free(struct gateway *g);
 
-/* Passes on server_opened. */
-bool gateway_opened(struct gateway *g, uint64_t conn, enum channel_role role,
-                    const uint8_t key[NOISE_KEY]);
-/* Passes on server_frame. */
-void gateway_frame(struct gateway *g, uint64_t conn, struct bytes frame);
-/* Passes on server_closed. */
-void gateway_closed(struct gateway *g, uint64_t conn, const char *why);
 /* The next attempt to connect, for which gateway_timeout must be called. */
 mono_t gateway_deadline(const struct gateway *g);
 /* Makes the attempts that are due. */
@@ -347,8 +318,6 @@ struct server {
 	bool left;       /* the server has stopped */
 };
 
-extern const struct gateway_callbacks server_gateway_callbacks;
-
 /* Takes one step of the replica, and carries out its update. Does nothing when the server has
  * failed or stopped. */
 void server_step(struct server *s, struct replica_event event);
@@ -359,6 +328,20 @@ void server_tell(struct server *s, enum server_verdict news);
  * must never be newer than the state on the disk: a replica that has lost its state starts with
  * that list. */
 void server_keep_cell_file(struct server *s, uint64_t saved);
+/* The gateway has a frame of another replica. */
+void server_peer_frame(struct server *s, uint8_t replica, struct bytes frame);
+/* Fills in the name of the principal that has this key; for CHANNEL_HOST none, and a member has it.
+ * RC_PERM: there is none; RC_NOT_MASTER: none is known here, but this replica may not have heard of
+ * it yet; RC_FULL: there is one, with all the connections it may have. */
+enum rc server_principal(const struct server *s, enum channel_role role,
+                         const uint8_t key[NOISE_KEY], struct bytes *name);
+/* The gateway has let a client in, which has a number with GATEWAY_CONN from here on. */
+void server_client_connected(struct server *s, uint64_t conn, struct bytes principal,
+                             struct bytes key);
+/* It has a frame of the client. */
+void server_client_frame(struct server *s, uint64_t conn, struct bytes frame);
+/* The client has gone; not said after gateway_close. */
+void server_client_gone(struct server *s, uint64_t conn);
 /* Callback of the key rotation: a majority has a new signing key, which can be put in force. */
 void server_keys_agreed(void *user, struct bytes keys);
 /* Callback: the keys for a master on this replica have changed. */

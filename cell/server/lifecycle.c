@@ -110,16 +110,7 @@ server_new(const struct server_config *config, const struct server_io *io)
 	inbox_init(&s->inbox, l->budget);
 	start_replica(s);
 	if (!cell_file_is_standalone(&identity->cell_file)) {
-		struct gateway_callbacks callbacks = server_gateway_callbacks;
-
-		callbacks.user = s;
-		s->gateway = gateway_new(&s->io,
-		                         &(struct gateway_config){
-		                             .cell_file = &identity->cell_file,
-		                             .self = identity->replica,
-		                             .clients_max = s->config.clients_max,
-		                         },
-		                         &callbacks);
+		s->gateway = gateway_new(s);
 		s->transfer = state_transfer_new(
 		    &(struct state_transfer_config){.clock = &s->io.clock,
 		                                    .files = &s->io.copies,

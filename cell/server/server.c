@@ -181,8 +181,8 @@ take(struct server *s, uint64_t conn, unsigned code, struct bytes frame)
 
 /* ---- unfinished frames ---- */
 
-static void
-client_is_gone(struct server *s, uint64_t conn)
+void
+server_client_gone(struct server *s, uint64_t conn)
 {
 	state_transfer_forget(s->transfer, conn);
 	inbox_disconnect(&s->inbox, conn);
@@ -196,7 +196,7 @@ close_client(struct server *s, uint64_t conn, const char *why)
 	clock_io_log(&s->io.clock, LEVEL_DEBUG, "client %llu is closed: %s",
 	             (unsigned long long)(conn & ~GATEWAY_CONN), why);
 	gateway_close(s->gateway, conn);
-	client_is_gone(s, conn);
+	server_client_gone(s, conn);
 }
 
 /* A client without a session has little to say. */
@@ -378,10 +378,9 @@ server_disconnect(struct server *s, uint64_t conn)
 
 /* ---- the network ---- */
 
-static void
-on_peer(void *user, uint8_t replica, struct bytes frame)
+void
+server_peer_frame(struct server *s, uint8_t replica, struct bytes frame)
 {
-	struct server *s = user;
 	const bool member = gateway_has_member(s->gateway, replica);
 
 	if (wire_frame_code(frame) == MSG_accept && behind(s))
@@ -434,11 +433,10 @@ not_known(const struct server *s)
 
 /* Before its first epoch a replica has no principals, and lets the administrator of its cell file
  * in, who may want to see why it has none. */
-static enum rc
-principal_of_key(void *user, enum channel_role role, const uint8_t key[NOISE_KEY],
+enum rc
+server_principal(const struct server *s, enum channel_role role, const uint8_t key[NOISE_KEY],
                  struct bytes *name)
 {
-	const struct server *s = user;
 	const struct cell_file *cell_file = &s->config.identity->cell_file;
 	const struct tree *tree = replica_tree(s->replica);
 	const struct bytes proved = {key, NOISE_KEY};
@@ -463,51 +461,30 @@ principal_of_key(void *user, enum channel_role role, const uint8_t key[NOISE_KEY
 	return inbox_connections(&s->inbox, key) < LIMIT_PRINCIPAL_CONNECTIONS ? RC_OK : RC_FULL;
 }
 
-static void
-on_client_connected(void *user, uint64_t conn, struct bytes principal, struct bytes key)
+void
+server_client_connected(struct server *s, uint64_t conn, struct bytes principal, struct bytes key)
 {
-	struct server *s = user;
-
 	inbox_connect(&s->inbox, conn, key.data);
 	SERVER_STEP(s, .kind = REPLICA_CONNECTED, .conn = conn, .principal = principal, .key = key);
 }
 
-static void
-on_client_disconnected(void *user, uint64_t conn)
-{
-	client_is_gone(user, conn);
-}
-
-static bool
-is_admin(const struct server *s, uint64_t conn)
-{
-	struct bytes principal;
-
-	return gateway_principal(s->gateway, conn, &principal) &&
-	       tree_is_admin(replica_tree(s->replica), principal);
-}
-
 /* Closes the connections of clients that send more than the inbox can hold. */
-static void
-on_client_frame(void *user, uint64_t conn, struct bytes frame)
+void
+server_client_frame(struct server *s, uint64_t conn, struct bytes frame)
 {
 	const unsigned code = wire_frame_code(frame);
-	struct server *s = user;
+	struct bytes principal;
 
-	if (code == MSG_state_request &&
-	    state_transfer_client(s->transfer, conn, is_admin(s, conn), frame))
-		return;
+	if (code == MSG_state_request) {
+		const bool admin = gateway_principal(s->gateway, conn, &principal) &&
+		                   tree_is_admin(replica_tree(s->replica), principal);
+
+		if (state_transfer_client(s->transfer, conn, admin, frame))
+			return;
+	}
 	if (!take(s, conn, code, frame))
 		close_client(s, conn, "too many of its frames wait");
 }
-
-const struct gateway_callbacks server_gateway_callbacks = {
-    .peer = on_peer,
-    .principal = principal_of_key,
-    .connected = on_client_connected,
-    .frame = on_client_frame,
-    .disconnected = on_client_disconnected,
-};
 
 /* The tree of a replica that is new, or whose disk was emptied, knows nobody: it knows the other
  * replicas by its cell file. */
@@ -522,46 +499,22 @@ server_knows(const struct server *s, const uint8_t key[NOISE_KEY])
 	       tree_principal_of_key(tree, claimed, &p);
 }
 
-bool
-server_opened(struct server *s, uint64_t conn, enum channel_role role, const uint8_t key[NOISE_KEY])
-{
-	return gateway_opened(s->gateway, conn, role, key);
-}
-
-void
-server_frame(struct server *s, uint64_t conn, struct bytes frame)
-{
-	gateway_frame(s->gateway, conn, frame);
-}
-
-/* A KeepAlive of no session asks only whether datagrams get through. */
-static bool
-is_probe(struct bytes frame)
-{
-	struct message m;
-
-	return wire_get_frame(frame, &m) == RC_OK && m.code == MSG_keepalive &&
-	       m.keepalive.session == 0;
-}
-
-/* It is processed at once, like a KeepAlive on the connection; those beyond what a client has
- * reason to send are lost, as datagrams may be. */
+/* A datagram is processed at once, like a KeepAlive on the connection; those beyond what a client
+ * has reason to send are lost, as datagrams may be. */
 void
 server_datagram(struct server *s, uint64_t conn, struct bytes frame)
 {
-	if (!inbox_keepalive(&s->inbox, conn | GATEWAY_CONN, now_of(s), true))
-		return;
-	if (is_probe(frame)) {
-		gateway_send_datagram(s->gateway, conn | GATEWAY_CONN, frame);
-		return;
-	}
-	SERVER_STEP(s, .kind = REPLICA_DATAGRAM, .conn = conn | GATEWAY_CONN, .frame = frame);
-}
+	struct message m;
 
-void
-server_closed(struct server *s, uint64_t conn, const char *why)
-{
-	gateway_closed(s->gateway, conn, why);
+	conn |= GATEWAY_CONN;
+	if (!inbox_keepalive(&s->inbox, conn, now_of(s), true))
+		return;
+	/* A KeepAlive of no session asks only whether datagrams get through. */
+	if (wire_get_frame(frame, &m) == RC_OK && m.code == MSG_keepalive &&
+	    m.keepalive.session == 0)
+		gateway_send_datagram(s->gateway, conn, frame);
+	else
+		SERVER_STEP(s, .kind = REPLICA_DATAGRAM, .conn = conn, .frame = frame);
 }
 
 const struct replica *
