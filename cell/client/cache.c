@@ -135,9 +135,7 @@ entry_set(struct cache *c, struct cache_entry *e, struct bytes *at, struct bytes
 static struct cache_name *
 entry_name(const struct cache_entry *e, struct bytes name)
 {
-	struct cache_name like = {.name = name};
-
-	return RB_FIND(cache_names, (struct cache_names *)&e->names, &like);
+	return cache_names_find(&e->names, name);
 }
 
 /* ---- what was dropped ---- */

@@ -7,17 +7,9 @@
 BYTES_TREE(principal_usages, principal_usage, link, principal)
 
 static struct principal_usage *
-find(struct master *m, struct bytes principal)
-{
-	struct principal_usage like = {.principal = principal};
-
-	return RB_FIND(principal_usages, &m->usages, &like);
-}
-
-static struct principal_usage *
 find_or_add(struct master *m, struct bytes principal)
 {
-	struct principal_usage *u = find(m, principal);
+	struct principal_usage *u = principal_usages_find(&m->usages, principal);
 
 	if (u != NULL)
 		return u;
@@ -75,7 +67,7 @@ m_usage_part(struct master *m, struct m_session *s)
 bool
 m_usage_session_fits(struct master *m, struct bytes principal)
 {
-	const struct principal_usage *u = find(m, principal);
+	const struct principal_usage *u = principal_usages_find(&m->usages, principal);
 
 	return u == NULL || u->sessions < LIMIT_PRINCIPAL_SESSIONS;
 }

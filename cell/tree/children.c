@@ -11,15 +11,6 @@ struct listing {
 	struct removed *removed;
 };
 
-static struct node *
-child_after(const struct node *directory, struct bytes name)
-{
-	struct children *all = (struct children *)&directory->children;
-	struct node key = {.name = name}, *n = RB_NFIND(children, all, &key);
-
-	return n != NULL && bytes_equal(n->name, name) ? RB_NEXT(children, all, n) : n;
-}
-
 /* The next name of the listing. A name has had one node at a time, so of a child and a removed one
  * with the same name only one was there at the first page: no name is listed twice. */
 static bool
@@ -72,7 +63,7 @@ children_list(const struct tree *t, const struct node *n, const struct op_get_li
 		l.index = o->index;
 		l.next_node = o->next_node;
 	}
-	l.child = child_after(n, o->after);
+	l.child = children_after(&n->children, o->after);
 	l.removed = removed_after(n, o->after);
 	node_attr(t, n, who, &r->attr);
 	r->index = l.index;

@@ -6,8 +6,7 @@
 #include "cell/tree/internal.h"
 
 KEYED_GENERATE(nodes, node, in_tree, number)
-BYTES_ORDER(children, node, name)
-RB_GENERATE(children, node, in_parent, children_order)
+BYTES_GENERATE(children, node, in_parent, name)
 KEYED_GENERATE(session_directories, node, in_creator, number)
 
 struct node *
@@ -19,9 +18,7 @@ node_find(const struct tree *t, uint64_t number)
 struct node *
 node_child(const struct node *directory, struct bytes name)
 {
-	struct node key = {.name = name};
-
-	return RB_FIND(children, (struct children *)&directory->children, &key);
+	return children_find(&directory->children, name);
 }
 
 uint64_t

@@ -97,7 +97,7 @@ RB_HEAD(nodes, node);
 RB_HEAD(session_directories, node);
 RB_HEAD(mortal_nodes, node);
 KEYED_PROTOTYPE(nodes, node, in_tree)
-RB_PROTOTYPE(children, node, in_parent, )
+BYTES_PROTOTYPE(children, node, in_parent)
 KEYED_PROTOTYPE(session_directories, node, in_creator)
 KEYED_PROTOTYPE(mortal_nodes, node, in_mortal)
 

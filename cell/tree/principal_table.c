@@ -20,17 +20,13 @@ principal_find(const struct tree *t, uint64_t generation)
 struct principal *
 principal_named(const struct tree *t, struct bytes name)
 {
-	struct principal key = {.name = name};
-
-	return RB_FIND(principal_names, (struct principal_names *)&t->principals.by_name, &key);
+	return principal_names_find(&t->principals.by_name, name);
 }
 
 struct principal *
 principal_of_key(const struct tree *t, struct bytes key)
 {
-	struct principal like = {.key = key};
-
-	return RB_FIND(principal_keys, (struct principal_keys *)&t->principals.by_key, &like);
+	return principal_keys_find(&t->principals.by_key, key);
 }
 
 bool
@@ -242,10 +238,5 @@ tree_principal_of_key(const struct tree *t, struct bytes key, struct tree_princi
 bool
 tree_principal_after(const struct tree *t, struct bytes name, struct tree_principal *p)
 {
-	struct principal_names *names = (struct principal_names *)&t->principals.by_name;
-	struct principal key = {.name = name}, *next = RB_NFIND(principal_names, names, &key);
-
-	if (next != NULL && bytes_equal(next->name, name))
-		next = RB_NEXT(principal_names, NULL, next);
-	return show(next, p);
+	return show(principal_names_after(&t->principals.by_name, name), p);
 }

@@ -6,8 +6,7 @@
 
 KEYED_GENERATE(sessions, session, in_tree, id)
 KEYED_TREE(ended_sessions, session, in_ended, id)
-
-BYTES_ORDER(nonces, session, nonce)
+BYTES_TREE(nonces, session, by_nonce, nonce)
 
 static int
 compare_principal(const struct session *a, const struct session *b)
@@ -15,7 +14,6 @@ compare_principal(const struct session *a, const struct session *b)
 	return bytes_compare(a->principal, b->principal) ?: sessions_order(a, b);
 }
 
-RB_GENERATE(nonces, session, by_nonce, nonces_order)
 RB_GENERATE(principal_sessions, session, by_principal, compare_principal)
 
 void
@@ -65,9 +63,7 @@ session_subject_of(const struct tree *t, const struct requester *who)
 struct session *
 session_by_nonce(const struct tree *t, struct bytes nonce)
 {
-	struct session key = {.nonce = nonce};
-
-	return RB_FIND(nonces, (struct nonces *)&t->sessions.by_nonce, &key);
+	return nonces_find(&t->sessions.by_nonce, nonce);
 }
 
 struct session *

@@ -72,7 +72,7 @@ RB_HEAD(nonces, session);
 RB_HEAD(principal_sessions, session);
 RB_HEAD(ended_sessions, session);
 KEYED_PROTOTYPE(sessions, session, in_tree)
-RB_PROTOTYPE(nonces, session, by_nonce, )
+
 RB_PROTOTYPE(principal_sessions, session, by_principal, )
 
 struct tree_sessions {
