@@ -26,17 +26,17 @@
 
 /* ---- rows that stand alone ---- */
 
-static enum rc
+static bool
 load_meta(struct tree *t, const struct row *row)
 {
 	if (t->loading.meta || NUMBER(meta, id) != 0 || NUMBER(meta, next_node) < NODE_ROOT ||
 	    NUMBER(meta, origin_replica) > UINT8_MAX)
-		return RC_CORRUPT;
+		return false;
 	t->loading.meta = true;
 	LOAD_ROW(meta);
 	t->dirty.saved = t->position.applied;
 	t->loading.bytes = NUMBER(meta, bytes);
-	return RC_OK;
+	return true;
 }
 
 static bool
@@ -60,22 +60,22 @@ node_row_sound(const struct row *row)
 	       name_valid(BYTES(nodes, acl_change));
 }
 
-static enum rc
+static bool
 load_node(struct tree *t, const struct row *row)
 {
 	struct node *n;
 
 	if (!node_row_sound(row))
-		return RC_CORRUPT;
+		return false;
 	n = memory_zero(1, sizeof *n);
 	LOAD_ROW(nodes);
 	if (node_link(t, n))
-		return RC_OK;
+		return true;
 	node_free(n);
-	return RC_CORRUPT;
+	return false;
 }
 
-static enum rc
+static bool
 load_session(struct tree *t, const struct row *row)
 {
 	struct tree_session from = {
@@ -92,15 +92,15 @@ load_session(struct tree *t, const struct row *row)
 	if (from.nonce.len == 0 || from.nonce.len > LIMIT_NONCE || NUMBER(sessions, awaited) > 1 ||
 	    NUMBER(sessions, lasting) > 1 || NUMBER(sessions, ending) > SESSION_DESTROYED ||
 	    from.principal.len > LIMIT_PRINCIPAL || from.host.len > LIMIT_HOST)
-		return RC_CORRUPT;
+		return false;
 	if (session_find(t, from.id) != NULL ||
 	    (from.ending == 0 && session_by_nonce(t, from.nonce) != NULL))
-		return RC_CORRUPT;
+		return false;
 	session_add(t, &from)->below = NUMBER(sessions, below);
-	return RC_OK;
+	return true;
 }
 
-static enum rc
+static bool
 load_member(struct tree *t, const struct row *row)
 {
 	struct member m = {
@@ -112,12 +112,12 @@ load_member(struct tree *t, const struct row *row)
 
 	if (NUMBER(members, id) > LIMIT_REPLICA_ID || NUMBER(members, role) > MEMBER_REMOVED ||
 	    !member_table_sound(&m) || member_row_find(t, m.id) != NULL)
-		return RC_CORRUPT;
+		return false;
 	member_row_add(t, &m, NUMBER(members, since));
-	return RC_OK;
+	return true;
 }
 
-static enum rc
+static bool
 load_setting(struct tree *t, const struct row *row)
 {
 	const uint64_t code = NUMBER(settings, setting);
@@ -126,15 +126,15 @@ load_setting(struct tree *t, const struct row *row)
 	/* A later program has written the row: the replica applies nothing, and says why. The rows
 	 * come in the order of their codes, that of the minor version before such a one. */
 	if (code >= SETTING_CODES && t->settings.in_force.value[SETTING_minor_version] > WIRE_MINOR)
-		return RC_OK;
+		return true;
 	if (info == NULL || !bytes_equal(BYTES(settings, name), bytes_of(info->name)) ||
 	    NUMBER(settings, longest) > info->highest)
-		return RC_CORRUPT;
+		return false;
 	LOAD_ROW(settings);
-	return RC_OK;
+	return true;
 }
 
-static enum rc
+static bool
 load_principal(struct tree *t, const struct row *row)
 {
 	const struct bytes name = BYTES(principals, name), key = BYTES(principals, public_key);
@@ -143,22 +143,20 @@ load_principal(struct tree *t, const struct row *row)
 	if (generation == 0 || !principal_sound(name, key) ||
 	    principal_find(t, generation) != NULL || principal_named(t, name) != NULL ||
 	    principal_of_key(t, key) != NULL)
-		return RC_CORRUPT;
+		return false;
 	principal_add(t, generation, name, key);
-	return RC_OK;
+	return true;
 }
 
-static enum rc
+static bool
 load_signing_keys(struct tree *t, const struct row *row)
 {
-	if (NUMBER(signing_keys, id) != 0 ||
-	    !signing_load(t, NUMBER(signing_keys, since), BYTES(signing_keys, newest),
-	                  BYTES(signing_keys, former)))
-		return RC_CORRUPT;
-	return RC_OK;
+	return NUMBER(signing_keys, id) == 0 &&
+	       signing_load(t, NUMBER(signing_keys, since), BYTES(signing_keys, newest),
+	                    BYTES(signing_keys, former));
 }
 
-static enum rc
+static bool
 load_change(struct tree *t, const struct row *row)
 {
 	const struct change_history *h = &t->history;
@@ -171,17 +169,17 @@ load_change(struct tree *t, const struct row *row)
 	    (BYTES(changes, path).len > 0) != deletion ||
 	    (NUMBER(changes, parent) != 0) != deletion ||
 	    (deletion ? !name_valid(BYTES(changes, acl_read)) : BYTES(changes, acl_read).len > 0))
-		return RC_CORRUPT;
+		return false;
 	if (h->n > 0 && !(NUMBER(changes, number) == h->first + h->n &&
 	                  change_at(t, NUMBER(changes, number) - 1, &before) &&
 	                  NUMBER(changes, log_index) >= before.index))
-		return RC_CORRUPT;
+		return false;
 	if (deletion && change_deletion(t, NUMBER(changes, node)) != NULL)
-		return RC_CORRUPT;
+		return false;
 	LOAD_ROW(changes);
 	change_add(t, c);
 	t->history.last = last; /* as meta counts */
-	return RC_OK;
+	return true;
 }
 
 /* ---- rows that refer to nodes and sessions ---- */
@@ -290,58 +288,37 @@ link_creator(struct tree *t, const struct row *row)
 	return true;
 }
 
-static bool
-link_row(struct tree *t, const struct row *row)
-{
-	switch (row->table) {
-	case ROWS_nodes:
-		return link_creator(t, row);
-	case ROWS_openers:
-		return link_opener(t, row);
-	case ROWS_locks:
-		return link_lock(t, row);
-	case ROWS_holders:
-		return link_holder(t, row);
-	case ROWS_results:
-		return link_result(t, row);
-	default:
-		return false;
-	}
-}
-
 /* ---- the two calls ---- */
+
+/* How the rows of each table are loaded, at once, or linked, when all are there. A node's row is
+ * loaded at once and, if it has a creator, linked as well. */
+static const struct {
+	bool (*load)(struct tree *t, const struct row *row);
+	bool (*link)(struct tree *t, const struct row *row);
+} tables[ROW_TABLES] = {
+    [ROWS_meta] = {.load = load_meta},
+    [ROWS_sessions] = {.load = load_session},
+    [ROWS_members] = {.load = load_member},
+    [ROWS_settings] = {.load = load_setting},
+    [ROWS_principals] = {.load = load_principal},
+    [ROWS_signing_keys] = {.load = load_signing_keys},
+    [ROWS_changes] = {.load = load_change},
+    [ROWS_nodes] = {load_node, link_creator},
+    [ROWS_openers] = {.link = link_opener},
+    [ROWS_locks] = {.link = link_lock},
+    [ROWS_holders] = {.link = link_holder},
+    [ROWS_results] = {.link = link_result},
+};
 
 enum rc
 tree_load_row(struct tree *t, const struct row *row)
 {
-	enum rc rc = RC_OK;
-
-	if (row->deleted)
+	if (row->deleted || (tables[row->table].load != NULL && !tables[row->table].load(t, row)))
 		return RC_CORRUPT;
-	switch (row->table) {
-	case ROWS_meta:
-		return load_meta(t, row);
-	case ROWS_sessions:
-		return load_session(t, row);
-	case ROWS_members:
-		return load_member(t, row);
-	case ROWS_settings:
-		return load_setting(t, row);
-	case ROWS_principals:
-		return load_principal(t, row);
-	case ROWS_signing_keys:
-		return load_signing_keys(t, row);
-	case ROWS_changes:
-		return load_change(t, row);
-	case ROWS_nodes:
-		rc = load_node(t, row);
-		if (rc == RC_OK && NUMBER(nodes, creator) != 0)
-			row_list_add(&t->loading.rows, row);
-		return rc;
-	default:
+	if (tables[row->table].link != NULL &&
+	    (row->table != ROWS_nodes || NUMBER(nodes, creator) != 0))
 		row_list_add(&t->loading.rows, row);
-		return RC_OK;
-	}
+	return RC_OK;
 }
 
 static enum rc __attribute__((format(printf, 3, 4)))
@@ -385,7 +362,7 @@ link_rows(struct tree *t, char *why, size_t why_size)
 		for (size_t i = 0; i < t->loading.rows.n; i++) {
 			const struct row *row = &t->loading.rows.rows[i];
 
-			if (row->table == table && !link_row(t, row))
+			if (row->table == table && !tables[table].link(t, row))
 				return corrupt(why, why_size, "%s: the row of %lld makes no sense",
 				               row_table_info(table)->name,
 				               (long long)row->values[0].number);
