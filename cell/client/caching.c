@@ -271,14 +271,6 @@ shrink(struct client *c)
 	free(given.node);
 }
 
-/* A reply that was held back may be older than an invalidation that was handled meanwhile. */
-static bool
-may_be_kept(const struct client *c, const struct msg_reply *m)
-{
-	return m->leave != 0 && is_shown(c, m->generation) && c->caching.granted &&
-	       !c->replies.held;
-}
-
 void
 client_caching_on_reply(struct client *c, const struct client_request *r, const struct msg_reply *m,
                         const struct result *result)
@@ -287,8 +279,10 @@ client_caching_on_reply(struct client *c, const struct client_request *r, const 
 	                                  m->index,  result,  m->result};
 	const struct client_request *oldest = TAILQ_FIRST(&c->requests.in_flight);
 	const uint64_t next = c->requests.next_number;
-	const bool kept = may_be_kept(c, m);
 	struct client_caching *k = &c->caching;
+	/* A reply that was held back may be older than an invalidation that was handled since. */
+	const bool kept =
+	    m->leave != 0 && is_shown(c, m->generation) && k->granted && !c->replies.held;
 
 	if (kept) {
 		k->kept = true;

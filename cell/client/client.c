@@ -192,20 +192,6 @@ client_update_free(struct client_update *u)
 	*u = (struct client_update){0};
 }
 
-/* Handles a frame of a connection that was given up and stays open until the next one is made. */
-static void
-on_late_frame(struct client *c, struct bytes frame)
-{
-	struct message m;
-
-	if (wire_get_frame(frame, &m) != RC_OK)
-		return;
-	if (m.code == MSG_redirect)
-		client_connection_announced(c, &m.redirect);
-	else if (m.code == MSG_members)
-		client_replica_list_received(c, &m.members);
-}
-
 static void
 refuse_frame(struct client *c, const char *why)
 {
@@ -247,26 +233,24 @@ on_message(struct client *c, const struct message *m)
 		refuse_frame(c, "events are missing before it");
 }
 
-/* True for a whole frame with a reply or a grant. */
-static bool
-is_answer(struct bytes frame)
-{
-	const unsigned code = wire_frame_code(frame);
-
-	return (code == MSG_reply || code == MSG_granted) &&
-	       wire_frame_length(frame) == (long)frame.len;
-}
-
 /* Returns what on_event returns. */
 static bool
 on_frame(struct client *c, struct bytes frame)
 {
 	const enum connection_state connection = c->connection.state;
+	const unsigned code = wire_frame_code(frame);
 	struct message m;
 
 	if (connection == CONNECTION_NONE || connection == CONNECTION_CONNECTING) {
-		on_late_frame(c, frame);
-	} else if (connection == CONNECTION_OPEN && is_answer(frame)) {
+		/* The connection was given up, and stays open until the next one is made. */
+		if (wire_get_frame(frame, &m) != RC_OK)
+			return true;
+		if (m.code == MSG_redirect)
+			client_connection_announced(c, &m.redirect);
+		else if (m.code == MSG_members)
+			client_replica_list_received(c, &m.members);
+	} else if (connection == CONNECTION_OPEN && (code == MSG_reply || code == MSG_granted) &&
+	           wire_frame_length(frame) == (long)frame.len) {
 		reply_on_frame(c, frame);
 		return false;
 	} else if (wire_get_frame(frame, &m) == RC_OK) {
@@ -349,18 +333,6 @@ tick(struct client *c)
 	c->deadline = deadline(c);
 }
 
-/* Each part is called only if it has something to send. */
-static void
-send_waiting(struct client *c)
-{
-	if (c->waits.present_n > 0)
-		client_lock_waits_present(c);
-	if (c->keepalive.greeted && !c->keepalive.returned && client_caching_shown(c))
-		client_keepalive_tell_returned(c);
-	if (!TAILQ_EMPTY(&c->requests.queue))
-		client_request_pump(c);
-}
-
 long long
 client_ms_until(const struct client *c, mono_t until)
 {
@@ -388,8 +360,15 @@ client_step(struct client *c, const struct client_event *event, struct client_up
 	moved = !is_steady(c);
 	if (c->session.state != CLIENT_CLOSED || event->kind == CLIENT_REQUEST)
 		moved |= on_event(c, event);
-	if (c->connection.state == CONNECTION_OPEN)
-		send_waiting(c);
+	if (c->connection.state == CONNECTION_OPEN) {
+		/* Each part is called only if it has something to send. */
+		if (c->waits.present_n > 0)
+			client_lock_waits_present(c);
+		if (c->keepalive.greeted && !c->keepalive.returned && client_caching_shown(c))
+			client_keepalive_tell_returned(c);
+		if (!TAILQ_EMPTY(&c->requests.queue))
+			client_request_pump(c);
+	}
 	if (event->kind == CLIENT_REQUEST && !TAILQ_EMPTY(&c->requests.queue))
 		client_request_trace_queue(c, event->request);
 	if (moved || !is_steady(c))

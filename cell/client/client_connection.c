@@ -59,25 +59,19 @@ client_connection_patience(const struct client *c)
 	return span_ms(grown_ms(c, first, ATTEMPT_GROWTH * first));
 }
 
-/* Half of a pause is random: the clients of a master that crashed must not reconnect at the same
+/* Half of the pause is random: the clients of a master that crashed must not reconnect at the same
  * time. */
-static span_t
-jittered(struct client *c, int64_t ms)
-{
-	int64_t half = span_ms(ms).ns / 2;
-
-	return (span_t){half + (int64_t)rng_below(&c->rng, (uint64_t)half)};
-}
-
 void
 client_connection_drop(struct client *c)
 {
 	const int64_t pause_ms = grown_ms(c, RETRY_FIRST_MS, RETRY_MAX_MS);
+	const int64_t half = span_ms(pause_ms).ns / 2;
 
 	if (c->connection.state == CONNECTION_NONE)
 		return;
 	c->connection.state = CONNECTION_NONE;
-	c->connection.due = mono_add(c->now, jittered(c, pause_ms));
+	c->connection.due =
+	    mono_add(c->now, (span_t){half + (int64_t)rng_below(&c->rng, (uint64_t)half)});
 	c->connection.failures++;
 	CLIENT_TRACE(c, "the connection to replica %u is given up: attempt %u within %lld ms",
 	             c->connection.replica, c->connection.failures + 1, (long long)pause_ms);

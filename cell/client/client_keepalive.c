@@ -152,19 +152,25 @@ datagram_due(const struct client *c)
 	                                parts_of_lease(c, 1)));
 }
 
-static bool
-is_awaited(const struct client_keepalive *k, uint64_t sequence)
-{
-	return sequence > k->datagram_before && sequence <= k->datagram_sequence &&
-	       k->datagram_sequence - sequence < DATAGRAMS_KEPT;
-}
-
-static void
-datagram_answered(struct client *c, const struct msg_keepalive_reply *m)
+/* A frame that answers no datagram of this session on this connection is late, and changes
+ * nothing. */
+void
+client_keepalive_on_datagram(struct client *c, struct bytes frame)
 {
 	struct client_keepalive *k = &c->keepalive;
-	const mono_t sent = k->datagram_sent[m->sequence % DATAGRAMS_KEPT];
+	const struct msg_keepalive_reply *m;
+	struct message message;
+	mono_t sent;
 
+	if (c->connection.state != CONNECTION_OPEN || wire_get_frame(frame, &message) != RC_OK ||
+	    message.code != MSG_keepalive_reply)
+		return;
+	m = &message.keepalive_reply;
+	if (m->rc != RC_OK || m->epoch != c->session.epoch || m->sequence <= k->datagram_before ||
+	    m->sequence > k->datagram_sequence ||
+	    k->datagram_sequence - m->sequence >= DATAGRAMS_KEPT)
+		return;
+	sent = k->datagram_sent[m->sequence % DATAGRAMS_KEPT];
 	k->datagrams++;
 	k->datagram_answered = mono_max(k->datagram_answered, sent);
 	k->lease = span_ms(m->lease_ms);
@@ -174,21 +180,6 @@ datagram_answered(struct client *c, const struct msg_keepalive_reply *m)
 	             client_ms_until(c, k->lease_end));
 	if (mono_before(c->now, k->lease_end))
 		client_session_safe(c);
-}
-
-/* A frame that answers no datagram of this session on this connection is late, and changes
- * nothing. */
-void
-client_keepalive_on_datagram(struct client *c, struct bytes frame)
-{
-	struct message m;
-
-	if (c->connection.state != CONNECTION_OPEN || wire_get_frame(frame, &m) != RC_OK ||
-	    m.code != MSG_keepalive_reply || m.keepalive_reply.rc != RC_OK ||
-	    m.keepalive_reply.epoch != c->session.epoch ||
-	    !is_awaited(&c->keepalive, m.keepalive_reply.sequence))
-		return;
-	datagram_answered(c, &m.keepalive_reply);
 }
 
 /* ---- deadlines ---- */

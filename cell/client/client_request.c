@@ -198,14 +198,16 @@ client_request_idle(const struct client *c)
 	return TAILQ_EMPTY(&c->requests.in_flight) && TAILQ_EMPTY(&c->requests.queue);
 }
 
-/* An acquire that was withdrawn may have been undone already by a cancel that is answered, and
- * another master knows nothing of that: sent again, it would take a lock that no request ever
- * releases. */
-static void
-drop_withdrawn(struct client *c)
+/* On a connection that was just opened the unanswered requests are sent first, in the order of
+ * their numbers. An acquire that was withdrawn may have been undone already by a cancel that is
+ * answered, and another master knows nothing of that: sent again, it would take a lock that no
+ * request ever releases. */
+void
+client_request_send_again(struct client *c)
 {
 	struct client_request *r, *next;
 
+	client_reply_forget(c);
 	TAILQ_FOREACH_SAFE(r, &c->requests.in_flight, entry, next) {
 		if (!r->withdrawn)
 			continue;
@@ -216,17 +218,6 @@ drop_withdrawn(struct client *c)
 			client_request_answer(c, r->token, RC_INTR);
 		client_request_free(r);
 	}
-}
-
-/* On a connection that was just opened the unanswered requests are sent first, in the order of
- * their numbers. */
-void
-client_request_send_again(struct client *c)
-{
-	struct client_request *r;
-
-	client_reply_forget(c);
-	drop_withdrawn(c);
 	if (!TAILQ_EMPTY(&c->requests.in_flight))
 		CLIENT_TRACE(c, "requests sent again: %zu", client_request_in_flight(c));
 	TAILQ_FOREACH(r, &c->requests.in_flight, entry)
@@ -331,18 +322,6 @@ dequeue(struct client *c, struct client_request *r)
 	c->requests.queued_n[r->slot]--;
 }
 
-/* True when an earlier command on the same node is queued. */
-static bool
-behind_command(struct client *c, const struct client_request *r)
-{
-	struct client_request *e;
-
-	for (e = TAILQ_FIRST(&c->requests.queue); e != r; e = TAILQ_NEXT(e, entry))
-		if (e->node == r->node && e->slot != SLOT_READ)
-			return true;
-	return false;
-}
-
 /* The kinds of requests that stay in the queue, of those examined so far. */
 struct stay {
 	bool command; /* one that is not a read */
@@ -360,11 +339,17 @@ slot_may_go(const struct client *c, enum slot_kind kind, const struct stay *stay
 static bool
 may_go(struct client *c, const struct client_request *r, const struct stay *stay)
 {
+	const struct client_request *e = TAILQ_FIRST(&c->requests.queue);
+
 	if (!slot_may_go(c, r->slot, stay))
 		return false;
 	if (r->slot == SLOT_COMMAND)
 		return bytes_free(c, r->op.len);
-	return r->slot == SLOT_READ || !stay->command || !behind_command(c, r);
+	if (r->slot == SLOT_READ || !stay->command)
+		return true;
+	while (e != r && !(e->node == r->node && e->slot != SLOT_READ))
+		e = TAILQ_NEXT(e, entry);
+	return e == r;
 }
 
 /* True when a request further back may be sent. `seen`: how many of each kind stay in front of

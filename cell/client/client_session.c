@@ -101,23 +101,6 @@ grace_end(const struct client *c)
 	return c->config.lasting ? MONO_NEVER : mono_add(c->now, c->session.grace);
 }
 
-/* Begins a new session, which takes over nothing from an earlier one. */
-static void
-session_begin(struct client *c, uint64_t session)
-{
-	c->session.id = session;
-	c->session.asked_for = false;
-	c->session.sessions++;
-	c->session.earlier = 0;
-	client_request_renumber(c);
-	client_keepalive_renounce(c);
-	c->session.grace_end = grace_end(c);
-	if (c->session.state == CLIENT_EXPIRED)
-		session_move(c, CLIENT_NEW);
-	must(c->session.state == CLIENT_NEW);
-	c->update->state_changed = true;
-}
-
 static void
 session_opened(struct client *c, const struct msg_session_opened *m)
 {
@@ -125,8 +108,20 @@ session_opened(struct client *c, const struct msg_session_opened *m)
 	c->session.fail_overs += c->session.epoch != 0 && m->epoch > c->session.epoch;
 	CLIENT_TRACE(c, "session %llu is open at master %u of epoch %llu",
 	             (unsigned long long)m->session, m->master, (unsigned long long)m->epoch);
-	if (c->session.id == 0)
-		session_begin(c, m->session);
+	if (c->session.id == 0) {
+		/* A new session takes over nothing from an earlier one. */
+		c->session.id = m->session;
+		c->session.asked_for = false;
+		c->session.sessions++;
+		c->session.earlier = 0;
+		client_request_renumber(c);
+		client_keepalive_renounce(c);
+		c->session.grace_end = grace_end(c);
+		if (c->session.state == CLIENT_EXPIRED)
+			session_move(c, CLIENT_NEW);
+		must(c->session.state == CLIENT_NEW);
+		c->update->state_changed = true;
+	}
 	client_caching_drop(c, "the session is open on another connection");
 	c->session.epoch = m->epoch;
 	c->session.master = m->master;
@@ -152,20 +147,14 @@ opened_fits(const struct client *c, const struct msg_session_opened *m)
 	return m->session == c->session.id && m->epoch >= c->session.epoch;
 }
 
-/* A master of an earlier epoch may not know the session: it can't have ended it. */
-static bool
-says_ended(const struct client *c, const struct msg_session_opened *m)
-{
-	return m->rc == RC_NO_SESSION && c->session.id != 0 && m->epoch >= c->session.epoch;
-}
-
 void
 client_session_on_opened(struct client *c, const struct msg_session_opened *m)
 {
 	must(c->connection.state == CONNECTION_OPENING);
 	if (m->rc == RC_OK && opened_fits(c, m)) {
 		session_opened(c, m);
-	} else if (says_ended(c, m)) {
+	} else if (m->rc == RC_NO_SESSION && c->session.id != 0 && m->epoch >= c->session.epoch) {
+		/* A master of an earlier epoch may not know the session: it can't have ended it. */
 		client_session_lost(c, true);
 	} else if (m->rc == RC_NOT_MASTER) {
 		client_connection_elsewhere(c, &(struct msg_redirect){m->epoch, m->master});

@@ -280,22 +280,6 @@ client_watches_on_watching(struct client *c, const struct msg_watching *m)
 	free(fresh);
 }
 
-/* Events of a watch that has ended may come when the next one of the same node has begun: before
- * its state, or after it. They are not its own: one in the middle could be missing. */
-static bool
-is_its_own(const struct client_watch *w, uint64_t number)
-{
-	return w->after != NOT_TAKEN && number > w->after;
-}
-
-/* The state of a watch tells what was changed before it. An event from before may come later, when
- * it is sent again after a reconnect. */
-static bool
-is_told_by_state(const struct client_watch *w, const struct watch_event *e)
-{
-	return e->kind == EVENT_CONTENTS_MODIFIED && (!w->stands || e->generation <= w->generation);
-}
-
 static void
 take_event(struct client *c, uint64_t number, const struct watch_event *e)
 {
@@ -313,8 +297,17 @@ take_event(struct client *c, uint64_t number, const struct watch_event *e)
 		return;
 	}
 	w = watch_find(c, e->node);
-	if (w == NULL || !is_its_own(w, number) || is_told_by_state(w, e))
-		return; /* or the watch has ended meanwhile */
+	if (w == NULL)
+		return; /* the watch has ended meanwhile */
+	/* Events of a watch that has ended may come when the next one of the same node has begun:
+	 * before its state, or after it. They are not its own: one in the middle could be
+	 * missing. */
+	if (w->after == NOT_TAKEN || number <= w->after)
+		return;
+	/* The state of a watch tells what was changed before it. An event from before may come
+	 * later, when it is sent again after a reconnect. */
+	if (e->kind == EVENT_CONTENTS_MODIFIED && (!w->stands || e->generation <= w->generation))
+		return;
 	told = tell(c, e->kind, w);
 	told->generation = e->generation;
 	told->time_ns = e->time_ns;
@@ -325,13 +318,17 @@ take_event(struct client *c, uint64_t number, const struct watch_event *e)
 		watch_free(c, w);
 }
 
-static void
-take_events(struct client *c, const struct msg_events *m)
+bool
+client_watches_on_events(struct client *c, const struct msg_events *m)
 {
-	struct cursor at = cursor_of(m->events.packed);
+	struct cursor at = cursor_of(m->events.packed), first = at;
 	struct watch_event e;
 	bool gap = false;
 
+	/* Numbers are left out by a gap only. */
+	if (m->first > c->watches.heard + 1 &&
+	    !(wire_next_watch_event(&first, &e) && e.kind == EVENT_GAP))
+		return false;
 	for (uint64_t number = m->first; wire_next_watch_event(&at, &e); number++) {
 		if (number <= c->watches.heard)
 			continue;
@@ -343,26 +340,6 @@ take_events(struct client *c, const struct msg_events *m)
 		c->watches.upto = m->upto;
 	if (gap)
 		show_all(c);
-}
-
-/* Numbers are left out by a gap only. */
-static bool
-follows(const struct client *c, const struct msg_events *m)
-{
-	struct cursor at = cursor_of(m->events.packed);
-	struct watch_event e;
-
-	if (m->first <= c->watches.heard + 1)
-		return true;
-	return wire_next_watch_event(&at, &e) && e.kind == EVENT_GAP;
-}
-
-bool
-client_watches_on_events(struct client *c, const struct msg_events *m)
-{
-	if (!follows(c, m))
-		return false;
-	take_events(c, m);
 	if (c->watches.heard - c->watches.acknowledged >= ACKNOWLEDGE_AT)
 		send_watches(c, false, (struct wire_list){0});
 	return true;
