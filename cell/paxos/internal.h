@@ -354,6 +354,10 @@ void px_compare_with_master(struct px *px, uint8_t from, const struct msg_heartb
 bool px_may_promise(const struct px *px);
 /* True when the disk has all that a candidate needs: no damage and a state. */
 bool px_is_fit(const struct px *px);
+/* As in px_status. */
+enum voting_condition px_condition(const struct px *px);
+/* Likewise. */
+uint8_t px_behind(const struct px *px);
 /* Keeps the first slot in the log of `from`, a master or an acceptor that has promised. */
 void px_note_first(struct px *px, uint8_t from, uint64_t first);
 /* Selects the next replica that may have a state to copy, while no master is known. */

@@ -7,13 +7,62 @@
 #include "cell/base/must.h"
 #include "cell/paxos/internal.h"
 
+/* ---- deadlines ---- */
+
+/* When a follower sends its next hello. A replica that can't stand for election and receives
+ * nothing from a master may have been removed while it was away: no message would be sent to it. */
+static mono_t
+hello_deadline(const struct px *px)
+{
+	if (px->witness.mute || px_is_removed(&px->group.members, px->config.self))
+		return px->witness.hello_at;
+	if (px_may_be_candidate(px))
+		return MONO_NEVER;
+	return mono_max(px->witness.hello_at, mono_add(px->lease.granted_until, px->config.lease));
+}
+
+static mono_t
+source_deadline(const struct px *px)
+{
+	return px->repair.stateless && !px->witness.mute ? px->repair.source_at : MONO_NEVER;
+}
+
+static mono_t
+candidacy_deadline(const struct px *px)
+{
+	if (px->witness.mute || !px_may_be_candidate(px))
+		return MONO_NEVER;
+	return mono_max(px->candidate.stand_at,
+	                mono_max(px->lease.silent_until, px->lease.granted_until));
+}
+
+static mono_t
+deadline(const struct px *px)
+{
+	switch (px->candidate.role) {
+	case PX_FOLLOWER:
+		if (px->witness.lost || px->witness.expelled)
+			return px_close_at(px);
+		return mono_min(mono_min(hello_deadline(px), px_close_at(px)),
+		                mono_min(source_deadline(px), candidacy_deadline(px)));
+	case PX_CANDIDATE:
+		return px->group.others_n > 0 ? px->candidate.retry_at : MONO_NEVER;
+	case PX_MASTER:
+		if (!px->candidate.leaving)
+			return px->leader.heartbeat_at;
+		return mono_min(px->candidate.leave_by, px->leader.heartbeat_at);
+	}
+	return MONO_NEVER;
+}
+
 /* ---- status ---- */
 
 /* An open master has a vote: px_reconfig_settle. */
 static void
 note_status(struct px *px)
 {
-	const bool master = px->candidate.role == PX_MASTER, open = px_open(px);
+	const bool master = px->candidate.role == PX_MASTER,
+	           open = master && !px->candidate.leaving;
 	const struct px_members *m = &px->group.members;
 
 	px->status = (struct px_status){
@@ -28,7 +77,7 @@ note_status(struct px *px)
 	    .unsent = master && px->leader.unsent,
 	    .behind = master ? 0 : px_behind(px),
 	    .condition = open ? CONDITION_VOTING : px_condition(px),
-	    .deadline = px_deadline(px),
+	    .deadline = deadline(px),
 	};
 }
 
@@ -165,33 +214,6 @@ meet(struct px *px, uint8_t from, const struct message *m)
 		receive(px, from, m);
 }
 
-/* When a follower sends its next hello. A replica that can't stand for election and receives
- * nothing from a master may have been removed while it was away: no message would be sent to it. */
-static mono_t
-hello_deadline(const struct px *px)
-{
-	if (px->witness.mute || px_is_removed(&px->group.members, px->config.self))
-		return px->witness.hello_at;
-	if (px_may_be_candidate(px))
-		return MONO_NEVER;
-	return mono_max(px->witness.hello_at, mono_add(px->lease.granted_until, px->config.lease));
-}
-
-static mono_t
-source_deadline(const struct px *px)
-{
-	return px->repair.stateless && !px->witness.mute ? px->repair.source_at : MONO_NEVER;
-}
-
-static mono_t
-candidacy_deadline(const struct px *px)
-{
-	if (px->witness.mute || !px_may_be_candidate(px))
-		return MONO_NEVER;
-	return mono_max(px->candidate.stand_at,
-	                mono_max(px->lease.silent_until, px->lease.granted_until));
-}
-
 static void
 timeout(struct px *px)
 {
@@ -316,41 +338,10 @@ px_status(const struct px *px)
 	return &px->status;
 }
 
-mono_t
-px_deadline(const struct px *px)
-{
-	switch (px->candidate.role) {
-	case PX_FOLLOWER:
-		if (px->witness.lost || px->witness.expelled)
-			return px_close_at(px);
-		return mono_min(mono_min(hello_deadline(px), px_close_at(px)),
-		                mono_min(source_deadline(px), candidacy_deadline(px)));
-	case PX_CANDIDATE:
-		return px->group.others_n > 0 ? px->candidate.retry_at : MONO_NEVER;
-	case PX_MASTER:
-		if (!px->candidate.leaving)
-			return px->leader.heartbeat_at;
-		return mono_min(px->candidate.leave_by, px->leader.heartbeat_at);
-	}
-	return MONO_NEVER;
-}
-
 enum px_role
 px_role(const struct px *px)
 {
 	return px->candidate.role;
-}
-
-bool
-px_open(const struct px *px)
-{
-	return px->candidate.role == PX_MASTER && !px->candidate.leaving;
-}
-
-struct ballot
-px_master(const struct px *px)
-{
-	return px->acceptor.master;
 }
 
 bool
@@ -365,18 +356,6 @@ uint64_t
 px_last(const struct px *px)
 {
 	return px->log.last;
-}
-
-uint64_t
-px_chosen(const struct px *px)
-{
-	return px->learner.chosen;
-}
-
-uint64_t
-px_first(const struct px *px)
-{
-	return px->log.base + 1;
 }
 
 struct px_log_room

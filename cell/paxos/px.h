@@ -16,13 +16,13 @@
  *     `write` when it is durable; never out of order;
  *  2. send each message whose `after` is 0 at once, every other one when write `after` is
  *     durable (until then its promise or acceptance could be forgotten in a crash);
- *  3. apply slots up to px_chosen in order, from px_payload;
- *  4. call again at px_deadline with PX_TIMEOUT.
+ *  3. apply slots up to px_status.chosen in order, from px_payload;
+ *  4. call again at px_status.deadline with PX_TIMEOUT.
  * Messages may be lost, duplicated, reordered and delayed: that costs time, never safety.
  *
  * The log is kept until every member has its state durable, within a limit: a replica that needs
- * entries older than px_first() of the master is "behind" and fetches a copy of the state
- * (px_behind).
+ * entries older than the first one of the master is "behind" and fetches a copy of the state
+ * (px_status.behind).
  *
  * Members change by entries of the log itself (wire_entry_members): the list in force for a slot is
  * that of the last such entry below it, so a change is chosen by a quorum of the list that it
@@ -148,12 +148,12 @@ enum px_event_kind {
 	PX_RECEIVE,   /* from, message (of a replica, or a list of members that the driver trusts; a
 	               * view, not kept) */
 	PX_PERSISTED, /* write */
-	PX_PROPOSE, /* payload (a view; copied): see PX_SEND. Ignored unless px_open(); never after
-	             * an open change of the members (px_room), nor with a list that the state would
-	             * refuse */
-	PX_SEND,    /* send the followers what was proposed, together; see px_status.unsent */
-	PX_APPLIED, /* slot: durable in state.db; the log may be trimmed up to here */
-	PX_TIMEOUT, /* the deadline was reached (early calls are harmless) */
+	PX_PROPOSE,   /* payload (a view; copied): see PX_SEND. Ignored unless px_status.open; never
+	               * after   an open change of the members (px_room), nor with a list that the
+	               * state   would   refuse */
+	PX_SEND,      /* send the followers what was proposed, together; see px_status.unsent */
+	PX_APPLIED,   /* slot: durable in state.db; the log may be trimmed up to here */
+	PX_TIMEOUT,   /* the deadline was reached (early calls are harmless) */
 	PX_STEP_DOWN, /* give up the mastership, to `to` or (0) to the voter with the longest log */
 	PX_CLOSE,     /* the same for good: no lease is granted from then on, which is recorded */
 	PX_FULL,      /* on: the disk is full, or (off) has room again; reported to the master */
@@ -187,17 +187,22 @@ struct px_update {
 
 /* The state of a px that its owner's decisions depend on. */
 struct px_status {
-	bool open;              /* px_open */
-	bool alone;             /* this replica has the only vote */
-	bool replaceable;       /* this replica is master, and another one could be elected */
-	bool unsent;            /* entries were proposed that wait for PX_SEND */
-	struct ballot master;   /* px_master */
-	mono_t lease_until;     /* px_lease_valid before that */
-	mono_t master_until;    /* px_has_master before that */
-	uint64_t first, chosen; /* px_first, px_chosen */
-	uint8_t behind;         /* px_behind */
-	enum voting_condition condition;
-	mono_t deadline;
+	bool open;        /* proposals are accepted: this replica is master, and not about to hand
+	                   * over */
+	bool alone;       /* this replica has the only vote */
+	bool replaceable; /* this replica is master, and another one could be elected */
+	bool unsent;      /* entries were proposed that wait for PX_SEND */
+	struct ballot master; /* that this replica follows, or its own ballot; round 0: none */
+	mono_t lease_until;   /* px_lease_valid before that */
+	mono_t master_until;  /* px_has_master before that */
+	uint64_t first;       /* the lowest slot whose payload is still in the log */
+	uint64_t chosen; /* the highest that is known to be chosen; after a restart the tree may
+	                  * have applied later ones */
+	uint8_t behind;  /* a replica from which a copy of the state is to be fetched, because
+	                  * this one needs entries that are trimmed there; 0: none */
+	enum voting_condition condition; /* why it has no vote at the moment; CONDITION_VOTING: it
+	                                  * has one */
+	mono_t deadline;                 /* when PX_TIMEOUT is due */
 };
 
 /* The state of a replica, owned by the caller; `config` and `recovered` are copied. In a cell of
@@ -225,18 +230,11 @@ mono_t px_close_at(const struct px *px);
 /* True when that is recorded. */
 bool px_closed(const struct px *px);
 
-/* When PX_TIMEOUT is due. */
-mono_t px_deadline(const struct px *px);
-
 /* Follower, candidate or master. */
 enum px_role px_role(const struct px *px);
-/* True while proposals are accepted: the replica is master and is not about to hand over. */
-bool px_open(const struct px *px);
 /* True when a master that is open should propose. False when so much is proposed and not chosen
  * that further commands should wait, and while a change of the members is not chosen. */
 bool px_room(const struct px *px);
-/* The ballot of the master that this replica follows, or its own; round 0: none. */
-struct ballot px_master(const struct px *px);
 /* The master before that election of this replica, 0: none was heard of, and why it is none any
  * more, for people. */
 uint8_t px_former(const struct px *px, const char **why);
@@ -247,10 +245,6 @@ bool px_lease_valid(const struct px *px, mono_t now);
 bool px_has_master(const struct px *px, mono_t now);
 /* Slot of the last accepted entry: a master's next proposal gets the slot after it. */
 uint64_t px_last(const struct px *px);
-/* Highest slot known to be chosen; after a restart the tree may have applied later ones. */
-uint64_t px_chosen(const struct px *px);
-/* Lowest slot whose payload is still in the log. */
-uint64_t px_first(const struct px *px);
 /* How much the log holds, and how much is kept for a follower that lags. */
 struct px_log_room {
 	uint64_t entries, entries_max, bytes, bytes_max;
@@ -259,11 +253,6 @@ struct px_log_room {
 struct px_log_room px_log_room(const struct px *px);
 /* The list in force after the last chosen slot. */
 const struct px_members *px_members(const struct px *px);
-/* Why this replica has no vote at the moment; CONDITION_VOTING when it has one. */
-enum voting_condition px_condition(const struct px *px);
-/* A replica from which a copy of the state is to be fetched, because this replica needs entries
- * that are trimmed there; 0: none. */
-uint8_t px_behind(const struct px *px);
 /* The signing keys on this replica's disk: the index of the entry that put them in force, and one;
  * 0: it lacks one. They are reported to the master. `any` false: it has none, and does not become a
  * candidate. */
@@ -278,11 +267,12 @@ struct px_progress {
 };
 /* Reads that record; false when the id is no member's. */
 bool px_progress(const struct px *px, uint8_t id, struct px_progress *progress);
-/* The origin of a chosen slot in px_first() - 1 .. px_chosen(). */
+/* The origin of a chosen slot in px_status.first - 1 .. chosen. */
 struct ballot px_origin(const struct px *px, uint64_t slot);
-/* The entry of a slot in px_first() .. px_last(); its payload is a view, as that of px_payload. */
+/* The entry of a slot in px_status.first .. px_last(); its payload is a view, as that of
+ * px_payload. */
 struct log_entry px_entry(const struct px *px, uint64_t slot);
-/* The payload of a slot in px_first() .. px_last(); a view, valid until the next step. */
+/* The payload of a slot in px_status.first .. px_last(); a view, valid until the next step. */
 struct bytes px_payload(const struct px *px, uint64_t slot);
 
 #endif

@@ -179,7 +179,7 @@ r_status_answer(struct replica *r, uint64_t conn)
 	            .locks_held = usage.locks_held,
 	            .condition = replica_condition(r),
 	            .full = r->disk.full,
-	            .first = px_first(r->px),
+	            .first = px_status(r->px)->first,
 	            .digest = tree_digest(r->tree),
 	            .longest_step_us = r->times.longest_us,
 	            .slow_steps = r->times.slow,

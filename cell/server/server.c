@@ -387,7 +387,7 @@ server_peer_frame(struct server *s, uint8_t replica, struct bytes frame)
 		return; /* the master repeats it like every lost message */
 	if (!state_transfer_peer(s->transfer, replica, member, frame) &&
 	    !key_rotation_peer(s->key_rotation, replica, member,
-	                       px_master(replica_px(s->replica)).replica == replica, frame))
+	                       px_status(replica_px(s->replica))->master.replica == replica, frame))
 		SERVER_STEP(s, .kind = REPLICA_PEER, .peer = replica, .frame = frame);
 }
 

@@ -178,7 +178,7 @@ is_full_of_news(const struct sim *s, int laggard)
 		const struct px *px = n->up ? replica_px(n->replica) : NULL;
 
 		if (px != NULL && n->id != laggard && n->role == PX_FOLLOWER &&
-		    px_last(px) > px_chosen(px) + s->swarm.batch_entries)
+		    px_last(px) > px_status(px)->chosen + s->swarm.batch_entries)
 			return true;
 	}
 	return false;

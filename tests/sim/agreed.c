@@ -27,7 +27,7 @@ static bool
 is_followed(struct sim *s, uint64_t index)
 {
 	const struct host *master = sim_serving(s);
-	const uint64_t first = master != NULL ? px_first(replica_px(master->replica)) : 0;
+	const uint64_t first = master != NULL ? px_status(replica_px(master->replica))->first : 0;
 	int voters = 0, near = 0;
 
 	for (int i = 0; i < s->hosts_n; i++) {

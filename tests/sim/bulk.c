@@ -47,8 +47,8 @@ all_caught_up(const struct sim *s, const struct host *master)
 	for (int i = 0; i < s->hosts_n; i++) {
 		const struct host *n = &s->hosts[i];
 
-		if (host_exists(n) &&
-		    px_last(replica_px(n->replica)) < px_chosen(replica_px(master->replica)))
+		if (host_exists(n) && px_last(replica_px(n->replica)) <
+		                          px_status(replica_px(master->replica))->chosen)
 			return false;
 	}
 	return true;
@@ -103,7 +103,7 @@ check_open(struct sim *s, const struct host *master)
 	const int64_t most = OPEN_SLACK + s->swarm.rate * s->swarm.lease_ms / LEASE_MS;
 	int64_t open = 0;
 
-	for (uint64_t slot = px_chosen(px) + 1; slot <= px_last(px); slot++)
+	for (uint64_t slot = px_status(px)->chosen + 1; slot <= px_last(px); slot++)
 		open += (int64_t)px_payload(px, slot).len;
 	if (s->swarm.rate > 0 && open > most)
 		sim_fail(s, "%lld bytes are open, more than the master can send in a second",

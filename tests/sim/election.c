@@ -22,7 +22,7 @@ values_known(const struct sim *s)
 
 	for (int i = 0; i < s->hosts_n; i++)
 		if (s->hosts[i].up)
-			n += px_chosen(replica_px(s->hosts[i].replica));
+			n += px_status(replica_px(s->hosts[i].replica))->chosen;
 	return n;
 }
 
@@ -59,7 +59,7 @@ election_expect(struct sim *s)
 
 		for (size_t t = 0; host_exists(n) && t < sizeof times / sizeof *times; t++)
 			at = times[t] > at ? times[t] : at;
-		if (host_exists(n) && n->up && px_behind(replica_px(n->replica)) != 0)
+		if (host_exists(n) && n->up && px_status(replica_px(n->replica))->behind != 0)
 			copy = COPY_SECONDS * SECOND;
 	}
 	if (s->swarm.datagrams) /* connections that do not come about were not broken */

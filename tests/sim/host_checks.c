@@ -57,7 +57,7 @@ check_applied(struct sim *s, struct host *n)
 	for (uint64_t i = n->checked + 1; i <= applied; i++) {
 		struct bytes payload;
 
-		if (i < px_first(px))
+		if (i < px_status(px)->first)
 			continue; /* applied in an earlier life, gone from the log */
 		payload = px_payload(px, i);
 		host_remember(s, &model->sums, &model->sums_room, i, checksum(payload) | 1, n,
@@ -95,9 +95,9 @@ check_masters(struct sim *s)
 		leased = n;
 		/* What it knows as chosen it applies in bounded steps, and answers after that. */
 		if (replica_serving(n->replica, now) &&
-		    px_chosen(replica_px(n->replica)) < s->model.applied)
+		    px_status(replica_px(n->replica))->chosen < s->model.applied)
 			sim_fail(s, "replica %d serves, knows %lu, and %lu was decided", n->id,
-			         (unsigned long)px_chosen(replica_px(n->replica)),
+			         (unsigned long)px_status(replica_px(n->replica))->chosen,
 			         (unsigned long)s->model.applied);
 	}
 	if (s->leased.holder != (leased != NULL ? leased->id : 0) || s->now > s->leased.until)
@@ -141,7 +141,7 @@ follow_role(struct sim *s, struct host *n)
 	    [PX_MASTER] = "is elected",
 	};
 	enum px_role role = px_role(replica_px(n->replica));
-	struct ballot ballot = px_master(replica_px(n->replica));
+	struct ballot ballot = px_status(replica_px(n->replica))->master;
 
 	if ((int)role != n->role)
 		sim_trace(s, "replica %d %s (last known ballot %lu.%u)", n->id, roles[role],

@@ -78,7 +78,8 @@ lacking(const struct sim *s, const struct host *master)
 
 		if (id == master->id)
 			continue;
-		if (px_first(longest) > has + 1 || (id == s->hub.id && has >= px_last(longest)))
+		if (px_status(longest)->first > has + 1 ||
+		    (id == s->hub.id && has >= px_last(longest)))
 			return 0;
 		for (uint64_t slot = has + 1; slot <= px_last(longest); slot++)
 			bytes += (int64_t)px_payload(longest, slot).len;

@@ -89,7 +89,7 @@ far_ballot(struct sim *s, int of)
 {
 	struct rng *r = &s->liar.rng;
 	const struct host *n = &s->hosts[s->liar.id - 1];
-	const uint64_t known = px_master(replica_px(n->replica)).round;
+	const uint64_t known = px_status(replica_px(n->replica))->master.round;
 	uint64_t above;
 
 	if (rng_chance(r, 200))

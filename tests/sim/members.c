@@ -281,7 +281,7 @@ void
 members_check_elected(struct sim *s, const struct host *n)
 {
 	const struct px_members *list = &s->members.newest;
-	struct ballot ballot = px_master(replica_px(n->replica));
+	struct ballot ballot = px_status(replica_px(n->replica))->master;
 	struct px_members first = px_of(members_last(s));
 	int voters = 0, with_us = 0;
 

@@ -28,7 +28,7 @@ static struct message
 falsehood(struct sim *s, uint8_t owner)
 {
 	struct stolen_key *k = &s->stolen_key;
-	const uint64_t round = px_master(replica_px(sim_serving(s)->replica)).round;
+	const uint64_t round = px_status(replica_px(sim_serving(s)->replica))->master.round;
 	const struct ballot ballot = {round + 1 + rng_below(&k->rng, 1000), owner};
 
 	switch (rng_below(&k->rng, 3)) {
@@ -93,7 +93,7 @@ all_follow(const struct sim *s, const struct host *master)
 		const struct px *px = replica_px(s->hosts[i].replica);
 		const mono_t now = clock_local(&s->hosts[i].clock, s->now);
 
-		if (px_master(px).replica != master->id || !px_has_master(px, now))
+		if (px_status(px)->master.replica != master->id || !px_has_master(px, now))
 			return false;
 	}
 	return true;

@@ -230,10 +230,10 @@ COMMAND(time)
 	struct replica *r;
 	int n = 0;
 
-	while ((r = px_world_next(w)) != NULL && mono_reached(end, px_deadline(r->px))) {
+	while ((r = px_world_next(w)) != NULL && mono_reached(end, px_status(r->px)->deadline)) {
 		if (n++ == TIMEOUTS_MAX)
 			script_misuse(s, "too many deadlines");
-		w->now = mono_max(w->now, px_deadline(r->px));
+		w->now = mono_max(w->now, px_status(r->px)->deadline);
 		px_world_time_out(s, w, r);
 	}
 	w->now = end;
@@ -248,9 +248,9 @@ COMMAND(timeout)
 {
 	struct replica *r = started(s, w);
 
-	if (mono_is_never(px_deadline(r->px)))
+	if (mono_is_never(px_status(r->px)->deadline))
 		script_misuse(s, "replica %u has no deadline", r->id);
-	w->now = mono_max(w->now, px_deadline(r->px));
+	w->now = mono_max(w->now, px_status(r->px)->deadline);
 	px_world_time_out(s, w, r);
 }
 
@@ -270,7 +270,7 @@ COMMAND(propose)
 COMMAND(applied)
 {
 	struct replica *r = started(s, w);
-	const uint64_t slot = script_value_number(s, "slot", px_chosen(r->px));
+	const uint64_t slot = script_value_number(s, "slot", px_status(r->px)->chosen);
 
 	r->disk.had.applied = slot;
 	r->disk.had.applied_origin = px_origin(r->px, slot);
@@ -322,7 +322,7 @@ COMMAND(lease)
 static void
 elect(struct script *s, struct world *w, struct replica *r)
 {
-	w->now = mono_max(w->now, px_deadline(r->px));
+	w->now = mono_max(w->now, px_status(r->px)->deadline);
 	px_world_time_out(s, w, r);
 	if (px_role(r->px) == PX_CANDIDATE)
 		px_world_receive(s, w, 2, r->id,
@@ -363,26 +363,26 @@ COMMAND(show)
 	struct buffer line = BUFFER(4096);
 
 	buffer_printf(&line, "%s, %s, log %" PRIu64 "-%" PRIu64 ", chosen %" PRIu64,
-	              roles[px_role(px)], conditions[px_condition(px)], px_first(px), px_last(px),
-	              px_chosen(px));
-	if (px_master(px).round > 0) {
+	              roles[px_role(px)], conditions[px_status(px)->condition],
+	              px_status(px)->first, px_last(px), px_status(px)->chosen);
+	if (px_status(px)->master.round > 0) {
 		buffer_printf(&line, ", master ");
-		px_print_ballot(&line, px_master(px));
+		px_print_ballot(&line, px_status(px)->master);
 	}
 	buffer_printf(&line, "%s%s%s%s", px_lease_valid(px, w->now) ? ", has the lease" : "",
-	              px_open(px) ? ", open" : "", px_room(px) ? ", has room" : "",
+	              px_status(px)->open ? ", open" : "", px_room(px) ? ", has room" : "",
 	              px_closed(px) ? ", closed" : "");
 	if (px_has_master(px, w->now) && px_role(px) != PX_MASTER)
 		buffer_printf(&line, ", bound");
-	if (px_behind(px) != 0)
-		buffer_printf(&line, ", behind %u", px_behind(px));
-	if (mono_is_never(px_deadline(px)))
+	if (px_status(px)->behind != 0)
+		buffer_printf(&line, ", behind %u", px_status(px)->behind);
+	if (mono_is_never(px_status(px)->deadline))
 		buffer_printf(&line, ", no timeout");
-	else if (mono_reached(w->now, px_deadline(px)))
+	else if (mono_reached(w->now, px_status(px)->deadline))
 		buffer_printf(&line, ", timeout due");
 	else
 		buffer_printf(&line, ", timeout in %" PRId64 " ms",
-		              span_to_ms(mono_since(px_deadline(px), w->now)));
+		              span_to_ms(mono_since(px_status(px)->deadline, w->now)));
 	script_say_buffer(s, &line);
 }
 
@@ -390,7 +390,7 @@ COMMAND(log)
 {
 	const struct px *px = started(s, w)->px;
 
-	for (uint64_t slot = px_first(px); slot <= px_last(px); slot++)
+	for (uint64_t slot = px_status(px)->first; slot <= px_last(px); slot++)
 		script_say(s, "slot %" PRIu64 ": %.*s", slot, (int)px_payload(px, slot).len,
 		           (const char *)px_payload(px, slot).data);
 }

@@ -302,8 +302,9 @@ px_world_next(struct world *w)
 	for (int i = 1; i <= REPLICAS; i++) {
 		struct replica *r = &w->replicas[i];
 
-		if (r->px != NULL && !mono_is_never(px_deadline(r->px)) &&
-		    (next == NULL || mono_before(px_deadline(r->px), px_deadline(next->px))))
+		if (r->px != NULL && !mono_is_never(px_status(r->px)->deadline) &&
+		    (next == NULL ||
+		     mono_before(px_status(r->px)->deadline, px_status(next->px)->deadline)))
 			next = r;
 	}
 	return next;

@@ -55,7 +55,7 @@ pass_ms(struct bench *b, int64_t ms)
 static void
 time_out(struct bench *b)
 {
-	b->now = mono_max(b->now, px_deadline(b->px));
+	b->now = mono_max(b->now, px_status(b->px)->deadline);
 	step(b, (struct px_event){.kind = PX_TIMEOUT});
 }
 
@@ -138,7 +138,7 @@ under_way(struct bench *b, uint64_t bytes_a_ms, int ms)
 		const struct message *m;
 
 		pass_ms(b, 1);
-		while (px_room(b->px) && px_last(b->px) - px_chosen(b->px) < 2000) {
+		while (px_room(b->px) && px_last(b->px) - px_status(b->px)->chosen < 2000) {
 			propose(b, text(4096));
 			if ((m = sent(b, MSG_accept)) != NULL)
 				told = m->accept.first - 1 + m->accept.entries.count;
@@ -184,11 +184,11 @@ TEST(what_is_open_follows_the_rate)
 	under_way(&b, 625, 5000);
 	while (px_room(b.px))
 		propose(&b, text(4096));
-	assert_in_range((px_last(b.px) - px_chosen(b.px)) * 4096, 64 * 1024, 320 * 1024);
+	assert_in_range((px_last(b.px) - px_status(b.px)->chosen) * 4096, 64 * 1024, 320 * 1024);
 	under_way(&b, 50000, 3000);
 	while (px_room(b.px))
 		propose(&b, text(4096));
-	assert_in_range((px_last(b.px) - px_chosen(b.px)) * 4096, 2 << 20, 8 << 20);
+	assert_in_range((px_last(b.px) - px_status(b.px)->chosen) * 4096, 2 << 20, 8 << 20);
 	end(&b);
 }
 
