@@ -296,23 +296,6 @@ decode(struct tree_commands *to, struct bytes payload)
 	return true;
 }
 
-static void
-apply_commands(struct execution *x, const struct tree_commands *commands)
-{
-	struct tree_outcome *out = x->out;
-	const uint8_t *at;
-
-	x->alone = commands->n == 1;
-	for (size_t i = 0; i < commands->n; i++)
-		apply_command(x, &commands->list[i]);
-	at = out->results.data;
-	for (size_t i = 0; i < out->answers_n; i++) {
-		out->answers[i].result.data = at;
-		if (at != NULL)
-			at += out->answers[i].result.len;
-	}
-}
-
 /* The chain covers commands and answers: replicas that differ in either are found. */
 static void
 extend_digest(struct tree *t, struct bytes payload, const struct tree_outcome *out)
@@ -340,20 +323,26 @@ tree_apply(struct tree *t, uint64_t index, struct ballot origin, struct bytes pa
 {
 	struct execution x = {.tree = t, .out = out, .index = index};
 	const size_t dirty = t->dirty.n;
-	enum rc rc = RC_OK;
+	const bool sound = payload.len == 0 || decode(&t->commands, payload);
+	const uint8_t *at;
 
 	must(index == t->position.applied + 1);
 	outcome_clear(out);
 	t->position.applied = index;
 	t->position.origin = origin;
-	if (payload.len > 0) {
-		if (decode(&t->commands, payload)) {
-			apply_commands(&x, &t->commands);
-			change_history_note(&x);
-		} else
-			rc = RC_BAD_MESSAGE;
+	if (payload.len > 0 && sound) {
+		x.alone = t->commands.n == 1;
+		for (size_t i = 0; i < t->commands.n; i++)
+			apply_command(&x, &t->commands.list[i]);
+		at = out->results.data;
+		for (size_t i = 0; i < out->answers_n; i++) {
+			out->answers[i].result.data = at;
+			if (at != NULL)
+				at += out->answers[i].result.len;
+		}
+		change_history_note(&x);
 	}
 	extend_digest(t, payload, out);
 	out->rows = t->dirty.n - dirty;
-	return rc;
+	return sound ? RC_OK : RC_BAD_MESSAGE;
 }

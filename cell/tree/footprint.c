@@ -263,15 +263,6 @@ is_of_rights(const struct node *n)
 
 /* ---- the end of a session ---- */
 
-static bool
-has_others(const struct node *n, const struct session *s)
-{
-	const struct opener *first = RB_MIN(node_openers, (struct node_openers *)&n->openers);
-	const struct opener *last = RB_MAX(node_openers, (struct node_openers *)&n->openers);
-
-	return first->session != s || last->session != s;
-}
-
 static void
 add_part(struct footprint *f, const struct tree *t, const struct session *s)
 {
@@ -281,7 +272,9 @@ add_part(struct footprint *f, const struct tree *t, const struct session *s)
 	size_t n = 0;
 
 	for (; o != NULL && n < t->sessions.ended_most && f->n < LIMIT_KEYS / 2; n++) {
-		if (!has_others(o->node, s))
+		/* The openers are in the order of their sessions. */
+		if (RB_MIN(node_openers, &o->node->openers)->session == s &&
+		    RB_MAX(node_openers, &o->node->openers)->session == s)
 			footprint_add_with_directories(f, o->node);
 		o = RB_NEXT(session_openers, NULL, o);
 	}

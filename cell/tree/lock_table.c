@@ -73,25 +73,10 @@ holder_find(const struct lock *l, uint64_t session, uint64_t owner)
 	return RB_FIND(lock_holders, (struct lock_holders *)&l->holders, &key);
 }
 
-/* Places mostly grow, so the search from the end is short. */
-static void
-put_in_order(struct lock *l, struct holder *h)
-{
-	struct holder *before;
-
-	TAILQ_FOREACH_REVERSE(before, &l->in_order, holders_in_order, in_order) {
-		if (before->place < h->place) {
-			TAILQ_INSERT_AFTER(&l->in_order, before, h, in_order);
-			return;
-		}
-	}
-	TAILQ_INSERT_HEAD(&l->in_order, h, in_order);
-}
-
 struct holder *
 holder_add(struct tree *t, struct lock *l, struct session *s, uint64_t owner, uint64_t place)
 {
-	struct holder *h = memory_zero(1, sizeof *h);
+	struct holder *h = memory_zero(1, sizeof *h), *before;
 
 	h->lock = l;
 	h->session = s;
@@ -102,7 +87,14 @@ holder_add(struct tree *t, struct lock *l, struct session *s, uint64_t owner, ui
 	must(RB_INSERT(lock_holders, &l->holders, h) == NULL);
 	must(RB_INSERT(session_holders, &s->holders, h) == NULL);
 	s->holders_n++;
-	put_in_order(l, h);
+	/* Places mostly grow, so the search from the end is short. */
+	TAILQ_FOREACH_REVERSE(before, &l->in_order, holders_in_order, in_order)
+		if (before->place < h->place)
+			break;
+	if (before != NULL)
+		TAILQ_INSERT_AFTER(&l->in_order, before, h, in_order);
+	else
+		TAILQ_INSERT_HEAD(&l->in_order, h, in_order);
 	if (l->holders_n++ == 0)
 		t->locks.held_n++;
 	return h;
@@ -236,30 +228,6 @@ put_acquired(const struct holder *h, struct result_acquired *r)
 	*r = (struct result_acquired){.lock_generation = h->generation, .fence = h->fence};
 }
 
-static enum rc
-acquire_check(const struct node *n, const struct acquire *a)
-{
-	if (a->mode != LOCK_SHARED && a->mode != LOCK_EXCLUSIVE)
-		return RC_INVAL;
-	if (a->delay_s < -1 || a->delay_s > LIMIT_LOCK_DELAY_S || a->default_delay_s < 0 ||
-	    a->default_delay_s > LIMIT_LOCK_DELAY_S)
-		return RC_RANGE;
-	return n == NULL ? RC_STALE : RC_OK;
-}
-
-/* A conversion to shared is no acquisition: it takes no fence. */
-static void
-note_taken(struct execution *x, const struct holder *h, uint64_t last_fence)
-{
-	struct tree_note *taken;
-
-	if (x->tree->locks.last_fence == last_fence)
-		return;
-	taken = apply_note(x, TREE_LOCK_TAKEN, h->lock->node->number);
-	taken->session = h->session->id;
-	taken->lock_generation = h->generation;
-}
-
 /* `fresh` becomes true when the owner gets the lock now, false when it got it by this acquisition
  * before. */
 static enum rc
@@ -268,11 +236,16 @@ take(struct execution *x, struct session *s, const struct acquire *a, bool *fres
 {
 	const uint64_t last_fence = x->tree->locks.last_fence;
 	struct node *n = node_find(x->tree, a->node);
-	enum rc rc = acquire_check(n, a);
+	struct tree_note *taken;
 	struct holder *h;
 
-	if (rc != RC_OK)
-		return rc;
+	if (a->mode != LOCK_SHARED && a->mode != LOCK_EXCLUSIVE)
+		return RC_INVAL;
+	if (a->delay_s < -1 || a->delay_s > LIMIT_LOCK_DELAY_S || a->default_delay_s < 0 ||
+	    a->default_delay_s > LIMIT_LOCK_DELAY_S)
+		return RC_RANGE;
+	if (n == NULL)
+		return RC_STALE;
 	h = holder_find(n->lock, s->id, a->owner);
 	*fresh = h == NULL || h->acquisition != a->acquisition;
 	if (*fresh) {
@@ -287,7 +260,12 @@ take(struct execution *x, struct session *s, const struct acquire *a, bool *fres
 		h->acquisition = a->acquisition;
 		h->mode = a->mode;
 		h->pid = a->pid;
-		note_taken(x, h, last_fence);
+		/* A conversion to shared is no acquisition: it takes no fence. */
+		if (x->tree->locks.last_fence != last_fence) {
+			taken = apply_note(x, TREE_LOCK_TAKEN, n->number);
+			taken->session = s->id;
+			taken->lock_generation = h->generation;
+		}
 		DIRTY_ROW(x->tree, holders, .key = {n->number, s->id, a->owner});
 	}
 	put_acquired(h, r);
@@ -302,25 +280,13 @@ apply_acquire(struct execution *x, const struct acquire *a, struct result_acquir
 	return take(x, x->session, a, &fresh, r);
 }
 
-/* A grant that has no effect shows that there is a queue: its next waiter may be known to the
- * master alone. */
-static void
-keep_claimed(struct execution *x, uint64_t node)
-{
-	struct node *n = node_find(x->tree, node);
-
-	if (n == NULL || n->lock != NULL)
-		return;
-	n->freed_epoch = x->tree->epochs.current;
-	dirty_node(x->tree, n);
-}
-
 enum rc
 apply_grant(struct execution *x, const struct op_grant *o, struct result_acquired *r)
 {
 	const struct requester waiter = {.session = o->session, .user = x->requester.user};
 	const struct op acquire = {.code = OP_acquire, .acquire.acquire = o->acquire};
 	struct session *s = session_live(x->tree, o->session);
+	struct node *n = node_find(x->tree, o->acquire.node);
 	struct tree_note *granted;
 	bool fresh;
 	enum rc rc;
@@ -331,8 +297,12 @@ apply_grant(struct execution *x, const struct op_grant *o, struct result_acquire
 		rc = RC_ACCES;
 	else
 		rc = take(x, s, &o->acquire, &fresh, r);
-	if (rc != RC_OK)
-		keep_claimed(x, o->acquire.node);
+	/* A grant that has no effect shows that there is a queue: its next waiter may be known to
+	 * the master alone. */
+	if (rc != RC_OK && n != NULL && n->lock == NULL) {
+		n->freed_epoch = x->tree->epochs.current;
+		dirty_node(x->tree, n);
+	}
 	if (rc != RC_OK || !fresh)
 		return rc;
 	granted = apply_note(x, TREE_GRANTED, o->acquire.node);

@@ -46,23 +46,21 @@ tree_lock_kept(const struct tree *t, uint64_t node)
 
 /* The holders are in the order of their sessions: the first or the last one is of another session
  * if any is. */
-static bool
-has_other_holder(const struct lock *l, uint64_t session)
-{
-	const struct holder *first = RB_MIN(lock_holders, (struct lock_holders *)&l->holders);
-	const struct holder *last = RB_MAX(lock_holders, (struct lock_holders *)&l->holders);
-
-	return first != NULL && (first->session->id != session || last->session->id != session);
-}
-
 bool
 lock_keeps_node(const struct tree *t, const struct node *n, uint64_t session,
                 const struct subject *who)
 {
-	const struct lock *l = n->lock;
+	const struct holder *first, *last;
+	struct lock *l = n->lock;
 
-	return l != NULL && (l->delay.mode != LOCK_NONE || has_other_holder(l, session)) &&
-	       !acl_is_operator(t, who);
+	if (l == NULL)
+		return false;
+	first = RB_MIN(lock_holders, &l->holders);
+	last = RB_MAX(lock_holders, &l->holders);
+	if (l->delay.mode == LOCK_NONE && first->session->id == session &&
+	    last->session->id == session)
+		return false;
+	return !acl_is_operator(t, who);
 }
 
 /* ---- the holders that a command would leave ---- */
@@ -129,12 +127,6 @@ tree_session_lock_after(const struct tree *t, uint64_t session, uint64_t after, 
  * while that acquisition is held. */
 
 /* A session that is ending holds nothing any more: the next part of its end frees the lock. */
-static bool
-holds(const struct holder *h, const struct guard *g)
-{
-	return h->generation == g->lock_generation && h->mode == g->mode && h->session->ending == 0;
-}
-
 const char *
 tree_guard_stale(const struct tree *t, const struct guard *g)
 {
@@ -147,10 +139,10 @@ tree_guard_stale(const struct tree *t, const struct guard *g)
 		TAILQ_FOREACH(h, &n->lock->in_order, in_order)
 			if (h->fence == g->fence)
 				break;
-	if (h != NULL && holds(h, g))
-		return NULL;
 	if (h != NULL && h->session->ending == 0)
-		return "the lock was converted";
+		return h->generation == g->lock_generation && h->mode == g->mode
+		           ? NULL
+		           : "the lock was converted";
 	if (n->lock_generation != g->lock_generation)
 		return "the lock was acquired again";
 	if (n->lock == NULL)

@@ -10,17 +10,6 @@ struct reading {
 	int64_t now_ns;
 };
 
-static enum rc
-read_lookup(const struct reading *g, const struct op_lookup *o, struct result *r)
-{
-	struct node *n;
-	enum rc rc = name_look_up(g->tree, o->parent, o->name, &n);
-
-	if (rc == RC_OK)
-		node_attr(g->tree, n, &g->who, &r->attr.attr);
-	return rc;
-}
-
 /* No content generation is 0. */
 static enum rc
 read_contents(const struct reading *g, const struct node *n, uint64_t generation, struct result *r)
@@ -89,32 +78,16 @@ read_lock(const struct node *n, int64_t now_ns, struct result *r, struct buffer 
 	return RC_OK;
 }
 
-/* Moves on to the first node above `after` whose lock is held or delayed. */
-static const struct node *
-next_locked(const struct tree *t, uint64_t after)
-{
-	uint64_t node;
-
-	return tree_lock_after(t, after, &node) ? node_find(t, node) : NULL;
-}
-
-/* A path is shown to subjects that may list it. */
-static bool
-is_listed_for(const struct reading *g, const struct node *n)
-{
-	const struct node *directory = n->parent != NULL ? n->parent : n;
-
-	return (acl_rights(g->tree, directory, &g->who) & RIGHT_READ) != 0;
-}
-
-/* The same for `queue`, with the path before the holders in the list. */
+/* The same for `queue`, with the path before the holders in the list. The path is shown to subjects
+ * that may list it. */
 static enum rc
 read_queue(const struct reading *g, const struct node *n, struct result *r, struct buffer *list)
 {
 	struct result lock = {.kind = RESULT_lock};
+	const struct node *directory = n->parent != NULL ? n->parent : n;
 	struct bytes path, holders;
 
-	if (is_listed_for(g, n))
+	if ((acl_rights(g->tree, directory, &g->who) & RIGHT_READ) != 0)
 		must(tree_path(g->tree, n->number, list));
 	path.len = list->len;
 	read_lock(n, g->now_ns, &lock, list);
@@ -178,10 +151,16 @@ read_one(const struct reading *g, const struct op *op, struct result *r, struct 
 {
 	const struct tree *t = g->tree;
 	struct result_refused missing;
-	const struct node *n;
+	const struct lock *l;
+	struct node *n;
+	enum rc rc;
 
-	if (op->code == OP_lookup)
-		return read_lookup(g, &op->lookup, r);
+	if (op->code == OP_lookup) {
+		rc = name_look_up(t, op->lookup.parent, op->lookup.name, &n);
+		if (rc == RC_OK)
+			node_attr(t, n, &g->who, &r->attr.attr);
+		return rc;
+	}
 	if (op->code == OP_get_usage)
 		return quota_usage(t, op->get_usage.node, &r->usage);
 	if (op->code == OP_get_changes) {
@@ -191,8 +170,8 @@ read_one(const struct reading *g, const struct op *op, struct result *r, struct 
 	if (wire_op(op->code)->class != OP_CLASS_READ || op->code == OP_check_sequencer)
 		return RC_INVAL;
 	if (op->code == OP_get_queue && op->get_queue.next) {
-		n = next_locked(t, op->get_queue.node);
-		return n == NULL ? RC_OK : read_queue(g, n, r, scratch);
+		l = locks_after(&t->locks.by_node, op->get_queue.node);
+		return l == NULL ? RC_OK : read_queue(g, l->node, r, scratch);
 	}
 	if ((n = node_find(t, wire_op_node(op))) == NULL)
 		return RC_STALE;

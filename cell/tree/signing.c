@@ -24,26 +24,21 @@ is_in_force(const struct tree *t, int place, struct bytes key)
 	       bytes_equal(key, (struct bytes){t->signing.keys + place * SIGNING_KEY, SIGNING_KEY});
 }
 
-/* The command was made for the keys in force: with the newest one lost, the one before stays. */
-static bool
-is_for_keys_in_force(const struct tree *t, const struct op_rotate_key *o)
-{
-	if (o->lost.len > 0)
-		return is_in_force(t, NEWEST, o->lost) && is_in_force(t, FORMER, o->former);
-	return t->signing.since == 0 || is_in_force(t, NEWEST, o->former);
-}
-
 enum rc
 apply_rotate_key(struct execution *x, const struct op_rotate_key *o)
 {
 	struct tree_signing *s = &x->tree->signing;
+	const struct tree *t = x->tree;
 
 	if (o->key.len != SIGNING_KEY || o->former.len != SIGNING_KEY ||
 	    bytes_equal(o->key, o->former))
 		return RC_INVAL;
-	if (is_in_force(x->tree, NEWEST, o->key))
+	if (is_in_force(t, NEWEST, o->key))
 		return RC_OK;
-	if (!is_for_keys_in_force(x->tree, o))
+	/* The command was made for the keys in force: with the newest one lost, the one before
+	 * stays. */
+	if (o->lost.len > 0 ? !is_in_force(t, NEWEST, o->lost) || !is_in_force(t, FORMER, o->former)
+	                    : s->since != 0 && !is_in_force(t, NEWEST, o->former))
 		return RC_CANCELED;
 	memcpy(s->keys, o->key.data, SIGNING_KEY);
 	memcpy(s->keys + SIGNING_KEY, o->former.data, SIGNING_KEY);

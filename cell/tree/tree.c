@@ -114,18 +114,6 @@ apply_settle_epoch(struct execution *x, const struct op_settle_epoch *o)
 	return RC_OK;
 }
 
-/* A cell that is new or restored has the members and the administrator of its cell file. */
-static enum rc
-begin_cell(struct execution *x, const struct op_begin_epoch *o)
-{
-	if (!principal_table_may_begin(x->tree, o->admin_key))
-		return RC_INVAL;
-	if (o->members.count > 0 && member_table_begin(x, o->members) != RC_OK)
-		return RC_INVAL;
-	principal_table_begin(x, o->admin_key);
-	return RC_OK;
-}
-
 /* An epoch is not the round of the ballot: two masters may have had the same round. */
 enum rc
 apply_begin_epoch(struct execution *x, const struct op_begin_epoch *o)
@@ -135,8 +123,13 @@ apply_begin_epoch(struct execution *x, const struct op_begin_epoch *o)
 
 	if (settings_read(o->settings, &first) != RC_OK)
 		return RC_INVAL;
-	if (x->tree->members.n == 0 && begin_cell(x, o) != RC_OK)
-		return RC_INVAL;
+	/* A cell that is new or restored has the members and the administrator of its cell file. */
+	if (x->tree->members.n == 0) {
+		if (!principal_table_may_begin(x->tree, o->admin_key) ||
+		    (o->members.count > 0 && member_table_begin(x, o->members) != RC_OK))
+			return RC_INVAL;
+		principal_table_begin(x, o->admin_key);
+	}
 	if (x->tree->epochs.current == 0) {
 		settings_begin(x->tree, &first);
 		make_cell(x, o->closed != 0);
