@@ -389,19 +389,6 @@ gate_enter(struct gate *g, struct gate_pass *p, struct footprint *changes)
 	return false;
 }
 
-/* True if no session has a copy of any of these keys. */
-static bool
-gate_is_free(const struct gate *g, const struct footprint *changes)
-{
-	for (size_t i = 0; i < changes->n; i++) {
-		const struct gate_key *k = key_find(g, changes->keys[i]);
-
-		if (k != NULL && !TAILQ_EMPTY(&k->copies))
-			return false;
-	}
-	return true;
-}
-
 void
 gate_proposed(struct gate *g, struct gate_pass *p)
 {
@@ -423,29 +410,20 @@ gate_refused(struct gate *g, struct gate_pass *p)
 		p->turn = ++g->turns;
 }
 
-/* The session keeps no copies of these keys from replies older than the command's answer, so it no
- * longer has those that it was given. */
-static void
-dropped_gone(struct gate *g, const struct gate_pass *p)
-{
-	const struct gate_hold *h;
-	struct gate_copy *c, *next;
-
-	TAILQ_FOREACH(h, &p->holds, in_pass) {
-		TAILQ_FOREACH_SAFE(c, &h->key->copies, in_key, next)
-			if (!counts(p, c))
-				copy_gone(g, c);
-	}
-}
-
 void
 gate_leave(struct gate *g, struct gate_pass *p)
 {
+	struct gate_copy *c, *next;
 	struct gate_hold *h;
 
 	gate_take(p);
+	/* The session keeps no copies of these keys from replies older than the command's answer,
+	 * so it no longer has those that it was given. */
 	if (p->in_log)
-		dropped_gone(g, p);
+		TAILQ_FOREACH(h, &p->holds, in_pass)
+			TAILQ_FOREACH_SAFE(c, &h->key->copies, in_key, next)
+				if (!counts(p, c))
+					copy_gone(g, c);
 	while ((h = TAILQ_FIRST(&p->holds)) != NULL) {
 		struct gate_key *k = h->key;
 
@@ -506,9 +484,15 @@ m_admission_end(struct master *m, struct m_request *r, const struct op *op)
 {
 	struct gate_pass *p = pass_new(r);
 	struct footprint changes = {0};
+	bool copied = m->barrier.stands;
 
 	tree_changes(m->tree, &(struct requester){0}, op, 0, &changes);
-	if (m->barrier.stands || !gate_is_free(&m->gate, &changes))
+	for (size_t i = 0; i < changes.n && !copied; i++) {
+		const struct gate_key *k = key_find(&m->gate, changes.keys[i]);
+
+		copied = k != NULL && !TAILQ_EMPTY(&k->copies);
+	}
+	if (copied)
 		footprint_free(&changes);
 	if (gate_enter(&m->gate, p, &changes))
 		return p;

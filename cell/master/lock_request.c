@@ -88,16 +88,6 @@ propose_alone(struct master *m, struct m_session *s, struct m_request *r)
 	m_propose_flush(m);
 }
 
-/* True when a cancel or release of a higher number withdrew the acquire. */
-static bool
-is_withdrawn(const struct m_session *s, const struct m_request *r)
-{
-	const struct acquire *a = &r->acquire;
-
-	return r->withdrawn ||
-	       withdrawals_find(&s->withdrawals, r->node, a->owner, a->acquisition) > r->number;
-}
-
 bool
 m_lock_withdraw(struct master *m, struct m_session *s, uint64_t number, uint64_t node,
                 uint64_t owner, uint64_t acquisition)
@@ -245,15 +235,24 @@ leave_to_apply(struct master *m, struct m_session *s, struct m_request *r)
 	propose_alone(m, s, r);
 }
 
+/* The acquire gets its place before anything is decided: that of its ticket, or of its arrival. */
 static void
-acquire_new(struct master *m, struct m_session *s, struct m_request *r)
+acquire_in_place(struct master *m, struct m_session *s, struct m_request *r)
 {
 	enum lock_mode held = LOCK_NONE;
 	const struct acquire *a = &r->acquire;
 	const uint64_t node = a->node;
-	enum rc rc = tree_lock_probe(m->tree, s->id, a, &held);
-	bool others_wait = held == LOCK_NONE && m_queue_blocks(m, m_queue_find(m, a->node), a);
+	struct result_acquired had;
+	bool others_wait;
+	enum rc rc;
 
+	m_request_give_ticket(m, r);
+	if (tree_lock_held_by(m->tree, s->id, a->owner, a->acquisition, node, &had)) {
+		propose_alone(m, s, r); /* granted before: apply gives the same answer */
+		return;
+	}
+	rc = tree_lock_probe(m->tree, s->id, a, &held);
+	others_wait = held == LOCK_NONE && m_queue_blocks(m, m_queue_find(m, node), a);
 	/* While the barrier stands an outstanding session may wait for the lock; a holder does not
 	 * stand behind it. An acquire with a ticket of an earlier epoch is granted from the queue:
 	 * one with an earlier ticket may be in flight, and be refused as busy. */
@@ -309,20 +308,6 @@ is_over(struct master *m, struct m_session *s, const struct m_request *r)
 	       !tree_lock_held_by(m->tree, s->id, a->owner, a->acquisition, a->node, &had);
 }
 
-/* The acquire gets its place before anything is decided: that of its ticket, or of its arrival. */
-static void
-acquire_in_place(struct master *m, struct m_session *s, struct m_request *r)
-{
-	const struct acquire *a = &r->acquire;
-	struct result_acquired had;
-
-	m_request_give_ticket(m, r);
-	if (tree_lock_held_by(m->tree, s->id, a->owner, a->acquisition, a->node, &had))
-		propose_alone(m, s, r); /* granted before: apply gives the same answer */
-	else
-		acquire_new(m, s, r);
-}
-
 static void
 refuse(struct master *m, struct m_session *s, struct m_request *r, enum rc rc, const char *why)
 {
@@ -336,15 +321,6 @@ refuse(struct master *m, struct m_session *s, struct m_request *r, enum rc rc, c
 	if (rc == RC_ACCES)
 		missing.refused = tree_missing(m->tree, &r->requester, &op);
 	m_request_reply(m, s, r, rc, rc == RC_ACCES ? &missing : NULL);
-}
-
-/* apply decides. An acquire without the right to the lock should not wait in its queue before. */
-static bool
-is_permitted(struct master *m, struct m_session *s, const struct m_request *r)
-{
-	const struct op op = {.code = OP_acquire, .acquire.acquire = r->acquire};
-
-	return m_request_behind_command(s, r) || tree_permits(m->tree, &r->requester, &op);
 }
 
 bool
@@ -363,15 +339,18 @@ m_lock_genuine(struct master *m, const struct m_session *s, const struct acquire
 void
 m_lock_acquire(struct master *m, struct m_session *s, struct m_request *r)
 {
+	const struct op op = {.code = OP_acquire, .acquire.acquire = r->acquire};
 	const struct acquire *a = &r->acquire;
 
 	if (a->mode != LOCK_SHARED && a->mode != LOCK_EXCLUSIVE)
 		refuse(m, s, r, RC_INVAL, "there is no such mode");
 	else if (!m_lock_genuine(m, s, a))
 		refuse(m, s, r, RC_PERM, "no master gave it this ticket");
-	else if (is_withdrawn(s, r))
+	else if (r->withdrawn ||
+	         withdrawals_find(&s->withdrawals, r->node, a->owner, a->acquisition) > r->number)
 		refuse(m, s, r, RC_INTR, "it was given up");
-	else if (!is_permitted(m, s, r))
+	/* apply decides. An acquire without the right should not wait in the queue before. */
+	else if (!m_request_behind_command(s, r) && !tree_permits(m->tree, &r->requester, &op))
 		refuse(m, s, r, RC_ACCES, "its subject has not the right to write");
 	else if (is_reused(m, s, r))
 		refuse(m, s, r, RC_INVAL, "its number was used before");

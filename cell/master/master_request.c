@@ -239,18 +239,6 @@ read_is_cachable(const struct op *op, enum rc rc)
 	return rc == RC_OK && (op->code == OP_get_attr || op->code == OP_get_contents);
 }
 
-/* An ephemeral directory goes with its last name: there is no name in it any more, not even an
- * absent one. */
-static bool
-command_is_cachable(const struct master *m, const struct m_request *r,
-                    const struct tree_answer *answer)
-{
-	if (answer->rc != RC_OK || answer->replayed)
-		return false;
-	return answer->kind == RESULT_attr || answer->kind == RESULT_created ||
-	       (answer->op == OP_delete && tree_has_node(m->tree, r->node));
-}
-
 /* The answer to a command shows its node as it is now; that to a create or a delete, what the name
  * stands for in the directory. */
 static uint64_t
@@ -260,7 +248,12 @@ command_leave(struct master *m, struct m_session *s, const struct m_request *r,
 	uint64_t keys[3] = {r->node, KEY_RIGHTS};
 	size_t n = 2;
 
-	if (r->generation == 0 || !command_is_cachable(m, r, answer))
+	if (r->generation == 0 || answer->rc != RC_OK || answer->replayed)
+		return 0;
+	/* An ephemeral directory goes with its last name: there is no name in it any more, not even
+	 * an absent one. */
+	if (answer->kind != RESULT_attr && answer->kind != RESULT_created &&
+	    !(answer->op == OP_delete && tree_has_node(m->tree, r->node)))
 		return 0;
 	if (answer->kind == RESULT_created)
 		keys[n++] = answer->shows;
@@ -384,20 +377,11 @@ m_request_applied(struct master *m, const struct tree_answer *answer)
 
 /* ---- receiving ---- */
 
-/* A client may end two kinds of sessions: its own, and, as expired, one of its earlier runs, which
- * it proves to be its own by the nonce. */
-static bool
-end_session_allowed(const struct m_session *s, const struct op_end_session *op)
-{
-	if (op->session == s->id && op->cause == SESSION_CLOSED)
-		return true;
-	return op->cause == SESSION_EXPIRED && op->nonce.len == LIMIT_NONCE;
-}
-
 static const char *
 breach_of(const struct m_session *s, const struct msg_request *msg, struct received *to)
 {
 	const struct op *op = &to->op;
+	const struct op_end_session *end = &op->end_session;
 
 	to->msg = *msg;
 	if (msg->number == 0 || msg->below > msg->number)
@@ -416,7 +400,11 @@ breach_of(const struct m_session *s, const struct msg_request *msg, struct recei
 		return "a request for an impossible user";
 	if (wire_op(op->code)->class == OP_CLASS_MASTER)
 		return "an operation that only a master proposes";
-	if (op->code == OP_end_session && !end_session_allowed(s, &op->end_session))
+	/* A client may end two kinds of sessions: its own, and, as expired, one of its earlier
+	 * runs, which it proves to be its own by the nonce. */
+	if (op->code == OP_end_session &&
+	    !(end->session == s->id && end->cause == SESSION_CLOSED) &&
+	    !(end->cause == SESSION_EXPIRED && end->nonce.len == LIMIT_NONCE))
 		return "the end of a session that is not its own";
 	return NULL;
 }

@@ -29,29 +29,21 @@ session_record(struct master *m, const struct tree_session *t)
 	return s;
 }
 
-/* A session of an earlier epoch has a whole lease before it may expire. */
-static struct m_session *
-session_inherit(struct master *m, const struct tree_session *t)
-{
-	struct m_session *s = session_record(m, t);
-
-	m_lease_inherited(m, s);
-	if (s->await.bit)
-		m_barrier_await(m, s);
-	if (m_removed_owns(m, t))
-		m_end_order(m, s, SESSION_DESTROYED);
-	return s;
-}
-
 struct m_session *
 m_session_find(struct master *m, uint64_t id)
 {
 	struct m_session *s = m_session_tree_find(&m->sessions.by_id, id);
 	struct tree_session t;
 
-	if (s == NULL && id > m->sessions.inherited && id <= m->sessions.inherit_to &&
-	    tree_session(m->tree, id, &t))
-		s = session_inherit(m, &t);
+	if (s != NULL || id <= m->sessions.inherited || id > m->sessions.inherit_to ||
+	    !tree_session(m->tree, id, &t))
+		return s;
+	s = session_record(m, &t);
+	m_lease_inherited(m, s); /* a whole lease before it may expire */
+	if (s->await.bit)
+		m_barrier_await(m, s);
+	if (m_removed_owns(m, &t))
+		m_end_order(m, s, SESSION_DESTROYED);
 	return s;
 }
 
@@ -471,18 +463,6 @@ m_end_applied(struct master *m, uint64_t id, enum end_cause cause)
 	session_free(m, s);
 }
 
-/* Sessions that may have cached what the part changes are told before. */
-static bool
-admit_part(struct master *m, const struct op *op)
-{
-	struct footprint changes = {0};
-
-	if (m->ending.pass == NULL)
-		m->ending.pass = gate_pass_new(NULL, 0, 0);
-	tree_changes(m->tree, &(struct requester){0}, op, 0, &changes);
-	return gate_enter(&m->gate, m->ending.pass, &changes);
-}
-
 bool
 m_end_has_more(const struct master *m)
 {
@@ -493,11 +473,12 @@ m_end_has_more(const struct master *m)
 }
 
 /* Ended sessions are finished one after the other, those of earlier epochs included. Other sessions
- * may have cached the nodes that go with them. */
+ * may have cached the nodes that go with them, and are told before. */
 void
 m_end_finish(struct master *m)
 {
 	struct op op = {.code = OP_finish_session};
+	struct footprint changes = {0};
 	enum end_cause cause;
 	uint64_t session;
 
@@ -506,7 +487,10 @@ m_end_finish(struct master *m)
 	if (!m->ending.unfinished)
 		return;
 	op.finish_session.session = session;
-	if (!admit_part(m, &op))
+	if (m->ending.pass == NULL)
+		m->ending.pass = gate_pass_new(NULL, 0, 0);
+	tree_changes(m->tree, &(struct requester){0}, &op, 0, &changes);
+	if (!gate_enter(&m->gate, m->ending.pass, &changes))
 		return;
 	m_propose_bounded(m, 0, &op, m->ending.pass);
 	m->ending.pass = NULL;

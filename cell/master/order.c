@@ -109,22 +109,6 @@ m_order_claim(struct m_session *s, struct m_request *r)
 
 /* ---- obstacles ---- */
 
-/* An acquire with a ticket has stood in the queue under an earlier master: it is older than what
- * waits before it now, and has to be in its place before another acquire gets the lock. */
-static bool
-has_ticket(const struct m_request *r)
-{
-	return r->code == OP_acquire && r->acquire.ticket.epoch != 0;
-}
-
-/* A command with a turn at the gate was in the log before: one of a lower number that has come
- * since may wait at the gate for that turn. */
-static bool
-has_turn(const struct m_request *r)
-{
-	return r->pass != NULL && r->pass->turn != 0;
-}
-
 bool
 m_request_behind_command(const struct m_session *s, const struct m_request *r)
 {
@@ -154,12 +138,19 @@ held_by_barrier(struct master *m, struct m_session *s, const struct m_request *r
 struct request_list *
 m_order_wait_list(struct master *m, struct m_session *s, struct m_request *r, const struct op *op)
 {
+	/* An acquire with a ticket has stood in the queue under an earlier master: it is older than
+	 * what waits before it now, and has to be in its place before another acquire gets the
+	 * lock. */
+	const bool ticket = r->code == OP_acquire && r->acquire.ticket.epoch != 0;
+	/* A command with a turn at the gate was in the log before: one of a lower number that has
+	 * come since may wait at the gate for that turn. */
+	const bool turn = r->pass != NULL && r->pass->turn != 0;
 	struct request_list *held = NULL;
 	struct m_request *e = NULL;
 
 	if (r->read)
 		e = last_before(&s->order.ordered, r);
-	else if (!has_ticket(r) && !has_turn(r))
+	else if (!ticket && !turn)
 		e = last_before(&s->order.parked, r);
 	if (e != NULL)
 		return &e->order.behind;

@@ -86,34 +86,6 @@ m_lease(const struct master *m)
 	return span_ms((int64_t)(wanted < longest ? wanted : longest));
 }
 
-/* A lease of this length from now on was promised. */
-static void
-lengthened_promised(struct master *m, span_t lease)
-{
-	const mono_t end = mono_add(mono_add(m->now, lease), m_lease_margin(m, lease));
-
-	must(span_to_ms(lease) <= (int64_t)tree_setting_longest(m->tree, SETTING_session_lease));
-	if (lease.ns > set_lease(m).ns)
-		m->lengthened.until = mono_max(m->lengthened.until, end);
-}
-
-/* A KeepAlive was answered that is part of the load. */
-static void
-lengthened_count(struct master *m)
-{
-	const unsigned factor = m->lengthened.load.factor;
-	uint64_t wanted;
-
-	lease_load_answered(&m->lengthened.load, m->now, set_lease(m));
-	if (m->lengthened.load.factor != factor)
-		M_TRACE(m, "session leases are to be %" PRIu64 " ms long", wanted_ms(m));
-
-	/* Longer leases are needed than the log allows, or will. */
-	wanted = wanted_ms(m);
-	m->lengthened.due = wanted > tree_setting_longest(m->tree, SETTING_session_lease) &&
-	                    wanted > m->lengthened.proposed && !m->lengthened.settling;
-}
-
 void
 m_lengthened_propose(struct master *m)
 {
@@ -131,17 +103,6 @@ m_lengthened_applied(struct master *m)
 {
 	if (tree_setting_longest(m->tree, SETTING_session_lease) >= m->lengthened.proposed)
 		m->lengthened.proposed = 0;
-}
-
-/* The session lease is to be settled: true, and no longer lease is promised until that is applied;
- * false while longer promises have not ended. Without KeepAlives nothing else notices that the load
- * is gone. */
-static bool
-lengthened_settle(struct master *m)
-{
-	lease_load_pass(&m->lengthened.load, m->now, set_lease(m));
-	m->lengthened.settling = mono_reached(m->now, m->lengthened.until);
-	return m->lengthened.settling;
 }
 
 void
@@ -198,9 +159,16 @@ m_lowered_timeout(struct master *m, uint8_t code)
 	struct op op = OPERATION(settle_setting, .setting = code, .since = m->lowered.since[code]);
 
 	m_timer_off(m, &m->lowered.timers[code]);
-	if (code == SETTING_session_lease && !lengthened_settle(m)) {
-		m_timer_set(m, &m->lowered.timers[code], m->lengthened.until);
-		return;
+	if (code == SETTING_session_lease) {
+		/* No longer lease is promised until the settling is applied; but that waits until
+		 * longer promises have ended. Without KeepAlives nothing else notices that the load
+		 * is gone. */
+		lease_load_pass(&m->lengthened.load, m->now, set_lease(m));
+		m->lengthened.settling = mono_reached(m->now, m->lengthened.until);
+		if (!m->lengthened.settling) {
+			m_timer_set(m, &m->lowered.timers[code], m->lengthened.until);
+			return;
+		}
 	}
 	m_propose(m, 0, &op)->setting = code;
 	m_propose_flush(m);
@@ -286,23 +254,35 @@ count_answer(struct master *m, struct m_session *s)
 {
 	const span_t lease = tree_setting_span(m->tree, SETTING_cache_lease);
 	const span_t pause = {lease.ns / LEASE_ANSWERS};
+	const unsigned factor = m->lengthened.load.factor;
+	uint64_t wanted;
 
 	if (!mono_reached(m->now, mono_add(s->lease.counted, pause)))
 		return;
 	s->lease.counted = m->now;
-	lengthened_count(m);
+	lease_load_answered(&m->lengthened.load, m->now, set_lease(m));
+	wanted = wanted_ms(m);
+	if (m->lengthened.load.factor != factor)
+		M_TRACE(m, "session leases are to be %" PRIu64 " ms long", wanted);
+
+	/* Longer leases are needed than the log allows, or will. */
+	m->lengthened.due = wanted > tree_setting_longest(m->tree, SETTING_session_lease) &&
+	                    wanted > m->lengthened.proposed && !m->lengthened.settling;
 }
 
 void
 m_lease_promise(struct master *m, struct m_session *s)
 {
 	const span_t lease = m_lease(m);
+	const mono_t end = mono_add(mono_add(m->now, lease), m_lease_margin(m, lease));
 
 	must(m->has_lease && !s->ending.proposed);
+	must(span_to_ms(lease) <= (int64_t)tree_setting_longest(m->tree, SETTING_session_lease));
 	s->lease.promised = mono_max(s->lease.promised, mono_add(m->now, lease));
 	m_lease_extend(m, s);
 	must(mono_before(s->lease.promised, s->lease.expiry) || m->config.drift_permille == 0);
-	lengthened_promised(m, lease);
+	if (lease.ns > set_lease(m).ns)
+		m->lengthened.until = mono_max(m->lengthened.until, end);
 	count_answer(m, s);
 }
 

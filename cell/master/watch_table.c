@@ -21,37 +21,6 @@ watcher_find(struct m_session *s, uint64_t node)
 	return session_watchers_find(&s->watches.by_node, node);
 }
 
-static struct watched_node *
-node_take(struct master *m, uint64_t node)
-{
-	struct watched_node *w = m_watch_find(m, node);
-
-	if (w != NULL)
-		return w;
-	w = memory_zero(1, sizeof *w);
-	w->node = node;
-	TAILQ_INIT(&w->watchers);
-	RB_INSERT(watched_nodes, &m->watches.nodes, w);
-	return w;
-}
-
-static struct watcher *
-watcher_add(struct master *m, struct m_session *s, const struct watch *watch)
-{
-	struct watcher *w = memory_zero(1, sizeof *w);
-
-	w->session = s;
-	w->node = node_take(m, watch->node);
-	w->mask = watch->mask;
-	w->user = bytes_copy(watch->user);
-	w->after = s->events.made;
-	w->since = m->noted;
-	TAILQ_INSERT_TAIL(&w->node->watchers, w, of_node);
-	RB_INSERT(session_watchers, &s->watches.by_node, w);
-	s->watches.n++;
-	return w;
-}
-
 void
 m_watch_drop(struct master *m, struct watcher *w)
 {
@@ -115,12 +84,27 @@ m_watch_may_read(const struct master *m, const struct watcher *w, uint64_t node)
 static struct watcher *
 watch_take(struct master *m, struct m_session *s, const struct watch *watch)
 {
+	struct watched_node *node = m_watch_find(m, watch->node);
 	struct watcher *w = watcher_find(s, watch->node);
 
 	if (w == NULL && s->watches.n == LIMIT_WATCHES)
 		return NULL;
-	if (w == NULL)
-		w = watcher_add(m, s, watch);
+	if (node == NULL) {
+		node = memory_zero(1, sizeof *node);
+		node->node = watch->node;
+		TAILQ_INIT(&node->watchers);
+		RB_INSERT(watched_nodes, &m->watches.nodes, node);
+	}
+	if (w == NULL) {
+		w = memory_zero(1, sizeof *w);
+		w->session = s;
+		w->node = node;
+		w->after = s->events.made;
+		w->since = m->noted;
+		TAILQ_INSERT_TAIL(&node->watchers, w, of_node);
+		RB_INSERT(session_watchers, &s->watches.by_node, w);
+		s->watches.n++;
+	}
 	w->mask = watch->mask;
 	TAILQ_REMOVE(&w->node->watchers, w, of_node);
 	if (w->mask & WATCH_TREE)
