@@ -435,20 +435,32 @@ r_admin_init(struct replica *r, struct bytes admin_key)
 	TAILQ_INIT(&r->admin.requests);
 }
 
-/* Everybody may end sessions of their own, and leaves room for administrators in doing so. */
-static void
-take(struct replica *r, uint64_t conn, const struct msg_operate *m)
+/* A master without a valid lease may have a successor, so it does not know the present state.
+ * Everybody may end sessions of their own, and leaves room for administrators in doing so. */
+bool
+r_admin_frame(struct replica *r, uint64_t conn, struct bytes frame)
 {
+	struct message nobody = {.code = MSG_redirect, .redirect.epoch = tree_epoch(r->tree)};
 	struct tree_principal principal = {0};
+	const struct msg_operate *m;
 	struct admin_request *o;
+	struct message message;
 	size_t others = 0;
 
+	must(r->mastership.serving);
+	if (!r_lease_valid(r)) {
+		r_answer(r, conn, &nobody);
+		return true;
+	}
+	if (wire_get_frame(frame, &message) != RC_OK || message.code != MSG_operate)
+		return false;
+	m = &message.operate;
 	(void)master_principal(r->master, conn, &principal);
 	TAILQ_FOREACH(o, &r->admin.requests, entry)
 		others += bytes_equal(bytes_of(o->principal), principal.name);
 	if (r->admin.n == OPERATORS_MAX || others >= OPERATORS_OF_ONE) {
 		answer(r, conn, RC_BUSY, 0, "too many operators");
-		return;
+		return true;
 	}
 	o = memory_zero(1, sizeof *o);
 	snprintf(o->principal, sizeof o->principal, "%.*s", (int)principal.name.len,
@@ -461,23 +473,6 @@ take(struct replica *r, uint64_t conn, const struct msg_operate *m)
 	o->since = r->now;
 	TAILQ_INSERT_TAIL(&r->admin.requests, o, entry);
 	r->admin.n++;
-}
-
-/* A master without a valid lease may have a successor, so it does not know the present state. */
-bool
-r_admin_frame(struct replica *r, uint64_t conn, struct bytes frame)
-{
-	struct message nobody = {.code = MSG_redirect, .redirect.epoch = tree_epoch(r->tree)};
-	struct message m;
-
-	must(r->mastership.serving);
-	if (!r_lease_valid(r)) {
-		r_answer(r, conn, &nobody);
-		return true;
-	}
-	if (wire_get_frame(frame, &m) != RC_OK || m.code != MSG_operate)
-		return false;
-	take(r, conn, &m.operate);
 	return true;
 }
 

@@ -102,24 +102,19 @@ master_soon(const struct replica *r)
 	return r_is_master(r) || r->paxos->alone;
 }
 
-static void
-end_mastership(struct replica *r)
-{
-	r_admin_left(r);
-	r->mastership.serving = false;
-	master_end(r->master, other_master(r), &r->master_update);
-	r_absorb_master(r);
-	r->mastership.refuses_growth = false;
-	divergence_forget(&r->divergence);
-	NOTICE(r->config.trace, "no longer master");
-}
-
 void
 r_mastership_follow(struct replica *r)
 {
 	r_mastership_news(r);
-	if (r->mastership.serving)
-		end_mastership(r);
+	if (r->mastership.serving) {
+		r_admin_left(r);
+		r->mastership.serving = false;
+		master_end(r->master, other_master(r), &r->master_update);
+		r_absorb_master(r);
+		r->mastership.refuses_growth = false;
+		divergence_forget(&r->divergence);
+		NOTICE(r->config.trace, "no longer master");
+	}
 	r_backlog_clear(r);
 	if (r_is_master(r))
 		propose_epoch(r);
@@ -183,18 +178,13 @@ r_mastership_free(struct replica *r)
 
 /* ---- clients ---- */
 
-static bool
-opens_session(struct bytes frame)
-{
-	struct message message;
-
-	return wire_get_frame(frame, &message) == RC_OK && message.code == MSG_open_session;
-}
-
 void
 r_mastership_frame(struct replica *r, uint64_t conn, struct bytes frame)
 {
-	if (master_soon(r) && r->mastership.parked_n < PARKED_MAX && opens_session(frame)) {
+	struct message m;
+
+	if (master_soon(r) && r->mastership.parked_n < PARKED_MAX &&
+	    wire_get_frame(frame, &m) == RC_OK && m.code == MSG_open_session) {
 		frame_queue_put(&r->mastership.parked,
 		                (struct queued_frame){.conn = conn, .frame = bytes_copy(frame)});
 		r->mastership.parked_n++;
@@ -296,21 +286,10 @@ supervise_disks(struct replica *r, const struct member_view *m)
 	                               .why = "its disk is full"});
 }
 
-static void
-promote_learner(struct replica *r, struct member_view *m)
-{
-	struct member_verdict v;
-
-	if (!r_members_may_change(r))
-		return;
-	v = member_rules_promote(m);
-	if (v.rc == RC_OK && r_member_list_propose(r, m))
-		NOTICE(r->config.trace, "replica %u has caught up and gets a vote", v.id);
-}
-
 void
 r_mastership_supervise(struct replica *r)
 {
+	struct member_verdict promoted;
 	struct member_view m;
 
 	if (!r_is_master(r))
@@ -319,7 +298,12 @@ r_mastership_supervise(struct replica *r)
 	supervise_disks(r, &m);
 	if (!r->mastership.serving)
 		return;
-	promote_learner(r, &m);
+	if (r_members_may_change(r)) {
+		promoted = member_rules_promote(&m);
+		if (promoted.rc == RC_OK && r_member_list_propose(r, &m))
+			NOTICE(r->config.trace, "replica %u has caught up and gets a vote",
+			       promoted.id);
+	}
 	r_settings_supervise(r, &m);
 	r_divergence_supervise(r);
 }

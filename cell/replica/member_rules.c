@@ -46,7 +46,7 @@ may_be_alive(const struct member_view *m, const struct member_view_item *of)
 }
 
 static bool
-has_room(const struct member_view *m, const struct member_view_item *of)
+has_disk_room(const struct member_view *m, const struct member_view_item *of)
 {
 	(void)m;
 	return !of->progress.full;
@@ -55,7 +55,7 @@ has_room(const struct member_view *m, const struct member_view_item *of)
 static bool
 is_able(const struct member_view *m, const struct member_view_item *of)
 {
-	return has_room(m, of) && of->progress.match + CAUGHT_UP_LOG >= m->chosen;
+	return has_disk_room(m, of) && of->progress.match + CAUGHT_UP_LOG >= m->chosen;
 }
 
 /* True if the member has answered since the change was requested, and accepted what was proposed
@@ -173,9 +173,9 @@ majority_lives(const struct member_view *m, struct member_verdict *v)
 	if (certain > voters / 2)
 		return true;
 	v->rc = RC_BUSY;
-	if (count_voters(m, has_room) <= voters / 2) {
+	if (count_voters(m, has_disk_room) <= voters / 2) {
 		say(v->why, "%d of %d voters would remain whose disks are not full",
-		    count_voters(m, has_room), voters);
+		    count_voters(m, has_disk_room), voters);
 		v->rc = RC_INVAL;
 		return false;
 	}
@@ -355,12 +355,6 @@ member_rules_promote(struct member_view *m)
 /* ---- handing over ---- */
 
 /* A voter with space on its disk is better than one without; then the longer log decides. */
-static bool
-is_better(const struct px_progress *a, const struct px_progress *than)
-{
-	return a->full != than->full ? !a->full : a->match > than->match;
-}
-
 static struct member_verdict
 transfer_to_best(const struct member_view *m)
 {
@@ -369,10 +363,12 @@ transfer_to_best(const struct member_view *m)
 
 	for (int i = 0; i < m->n; i++) {
 		const struct member_view_item *of = &m->list[i];
+		const struct px_progress *p = &of->progress;
 
 		if (of->member.id == m->self || of->member.role != MEMBER_VOTER || !is_alive(m, of))
 			continue;
-		if (best == NULL || is_better(&of->progress, &best->progress))
+		if (best == NULL ||
+		    (p->full != best->progress.full ? !p->full : p->match > best->progress.match))
 			best = of;
 	}
 	if (best == NULL) {

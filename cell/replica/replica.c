@@ -64,7 +64,7 @@ replica_free(struct replica *r)
 /* ---- apply ---- */
 
 static void
-trace_note(struct replica *r, const struct tree_note *n)
+look_at_note(struct replica *r, const struct tree_note *n)
 {
 	struct buffer path = BUFFER(2 * LIMIT_PATH);
 
@@ -74,12 +74,6 @@ trace_note(struct replica *r, const struct tree_note *n)
 		NOTICE(r->config.trace, "%.*s: the lock is delayed for %lld s", (int)path.len,
 		       (const char *)path.data, (long long)n->seconds);
 	buffer_free(&path);
-}
-
-static void
-look_at_note(struct replica *r, const struct tree_note *n)
-{
-	trace_note(r, n);
 	if (n->kind == TREE_MEMBERS_CHANGED)
 		r_member_list_changed(r);
 	if (n->kind == TREE_SETTING_CHANGED || n->kind == TREE_EPOCH_BEGAN)
@@ -295,13 +289,6 @@ behind(const struct replica *r)
 	return from;
 }
 
-static bool
-is_well(const struct replica *r)
-{
-	return r->paxos->condition == CONDITION_VOTING && !r->settings.outdated &&
-	       !r_state_waits(r) && mono_before(r->now, r->paxos->master_until);
-}
-
 void
 replica_step(struct replica *r, const struct replica_event *event, struct replica_update *update)
 {
@@ -335,7 +322,7 @@ replica_step(struct replica *r, const struct replica_event *event, struct replic
 	update->diverged = r->diverged;
 	update->backlog = r->backlog.bytes;
 	update->unsent = r->paxos->unsent;
-	update->condition = is_well(r) ? CONDITION_VOTING : replica_condition(r);
+	update->condition = replica_condition(r);
 	update->deadline = replica_deadline(r);
 
 	r->update = NULL;

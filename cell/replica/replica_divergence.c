@@ -48,38 +48,31 @@ r_divergence_received(struct replica *r, uint8_t from, const struct msg_digest *
 		       from, (unsigned long long)m->index);
 }
 
-/* The other members are sent the digest of the master, and log it if theirs differs. */
-static void
-tell_dispute(struct replica *r)
+void
+r_divergence_supervise(struct replica *r)
 {
 	const struct px_members *members = px_members(r->px);
+	struct op op = {.code = OP_check_digest};
 	struct message m = {.code = MSG_digest};
 
+	while (r_is_master(r) && members->n > 1 &&
+	       divergence_agreed(&r->divergence, members, &op.check_digest.index,
+	                         &op.check_digest.digest)) {
+		R_TRACE(r, "digest of entry %" PRIu64 " is that of a majority",
+		        op.check_digest.index);
+		r_propose(r, &op);
+	}
 	if (!divergence_disputed(&r->divergence, members, r->now))
 		return;
 	NOTICE(r->config.trace,
 	       "replicas have different states, at entry %llu, and too few answer to tell "
 	       "which is right: start the others",
 	       (unsigned long long)r->divergence.disputed);
+	/* The other members are sent the digest of the master, and log it if theirs differs. */
 	m.digest.index = r->divergence.disputed;
 	if (!divergence_own(&r->divergence, m.digest.index, &m.digest.digest))
 		return;
 	for (int i = 0; i < members->n; i++)
 		if (members->list[i].id != r->config.paxos.self)
 			r_send_peer(r, members->list[i].id, &m);
-}
-
-void
-r_divergence_supervise(struct replica *r)
-{
-	struct op op = {.code = OP_check_digest};
-
-	while (r_is_master(r) && px_members(r->px)->n > 1 &&
-	       divergence_agreed(&r->divergence, px_members(r->px), &op.check_digest.index,
-	                         &op.check_digest.digest)) {
-		R_TRACE(r, "digest of entry %" PRIu64 " is that of a majority",
-		        op.check_digest.index);
-		r_propose(r, &op);
-	}
-	tell_dispute(r);
 }

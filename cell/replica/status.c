@@ -5,27 +5,22 @@
 
 enum { ALONE_LEASES = 20 }; /* time without a master, in leases; an election takes one or two */
 
-static bool
-is_alone(const struct replica *r)
-{
-	const span_t patience = {ALONE_LEASES * r_settings_span(r, SETTING_master_lease).ns};
-
-	return mono_reached(r->now, mono_add(r->master_seen, patience));
-}
-
 enum voting_condition
 replica_condition(const struct replica *r)
 {
 	enum voting_condition condition = r->paxos->condition;
+	span_t patience;
 
 	if (r->settings.outdated)
 		return CONDITION_OUTDATED;
 	if (condition == CONDITION_VOTING && r_state_waits(r))
 		condition = CONDITION_REPAIRING;
-	if ((condition == CONDITION_VOTING || condition == CONDITION_LEARNER) &&
-	    !mono_before(r->now, r->paxos->master_until) && is_alone(r))
-		condition = CONDITION_ALONE;
-	return condition;
+	if ((condition != CONDITION_VOTING && condition != CONDITION_LEARNER) ||
+	    mono_before(r->now, r->paxos->master_until))
+		return condition;
+	patience.ns = ALONE_LEASES * r_settings_span(r, SETTING_master_lease).ns;
+	return mono_reached(r->now, mono_add(r->master_seen, patience)) ? CONDITION_ALONE
+	                                                                : condition;
 }
 
 static enum replica_role

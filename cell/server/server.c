@@ -107,7 +107,7 @@ read_inbox(struct server *s)
 
 /* The time in which clients' frames are processed at once begins with the first one of a turn. */
 static bool
-turn_is_over(struct server *s)
+out_of_turn(struct server *s)
 {
 	if (s->turn_runs)
 		return mono_reached(now_of(s), mono_add(s->turn_began, span_ms(TURN_MS)));
@@ -134,7 +134,7 @@ must_wait(struct server *s, uint64_t conn, unsigned code)
 {
 	if (code == MSG_keepalive)
 		return !inbox_keepalive(&s->inbox, conn, s->heard, false);
-	return s->inbox.bytes > 0 || turn_is_over(s) || !may_step(s, conn, code) ||
+	return s->inbox.bytes > 0 || out_of_turn(s) || !may_step(s, conn, code) ||
 	       (has_others(s) && !inbox_in_budget(&s->inbox, conn, s->heard));
 }
 

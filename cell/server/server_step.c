@@ -52,38 +52,28 @@ follow_members(struct server *s)
 }
 
 /* A removed replica has no vote either, even before it has received its expulsion. */
-static bool
-is_removed(const struct server *s)
-{
-	const uint8_t self = s->config.identity->replica;
-	struct member m;
-
-	return tree_member_after(replica_tree(s->replica), (uint8_t)(self - 1), &m) &&
-	       m.id == self && m.role == MEMBER_REMOVED;
-}
-
-static enum log_level
-level_of(enum voting_condition condition)
-{
-	if (condition == CONDITION_VOTING || condition == CONDITION_LEARNER)
-		return LEVEL_INFO;
-	return condition == CONDITION_REPAIRING || condition == CONDITION_ALONE ? LEVEL_WARN
-	                                                                        : LEVEL_ERROR;
-}
-
 static void
 follow_condition(struct server *s)
 {
 	const enum voting_condition now = s->update.condition;
-	const unsigned self = s->config.identity->replica;
+	const uint8_t self = s->config.identity->replica;
 	const struct condition_words *words;
+	enum log_level level = LEVEL_ERROR;
+	struct member m;
+	bool removed;
 
 	if (now == s->condition)
 		return;
 	s->condition = now;
 	words = condition_words(now);
-	if (now != CONDITION_JOINING && (now != CONDITION_LEARNER || !is_removed(s)))
-		clock_io_log(&s->io.clock, level_of(now), "replica %u %s%s%s", self, words->means,
+	removed = tree_member_after(replica_tree(s->replica), (uint8_t)(self - 1), &m) &&
+	          m.id == self && m.role == MEMBER_REMOVED;
+	if (now == CONDITION_VOTING || now == CONDITION_LEARNER)
+		level = LEVEL_INFO;
+	else if (now == CONDITION_REPAIRING || now == CONDITION_ALONE)
+		level = LEVEL_WARN;
+	if (now != CONDITION_JOINING && (now != CONDITION_LEARNER || !removed))
+		clock_io_log(&s->io.clock, level, "replica %u %s%s%s", self, words->means,
 		             words->todo != NULL ? ": " : "", words->todo ? words->todo : "");
 	if (now == CONDITION_EXPELLED || now == CONDITION_OUTDATED)
 		server_tell(s, SERVER_FAILED);
@@ -216,13 +206,17 @@ is_acceptance(const struct queued_frame *f)
 
 /* Opens the gate for the frames that waited for the write. Of several acceptances for a peer, of
  * which there are thousands after a disk was stuck, the last one says all. */
-static void
-open_gate(struct server *s, uint64_t write)
+void
+server_persisted(struct server *s, uint64_t write)
 {
 	const struct queued_frame *last[UINT8_MAX + 1] = {0};
 	struct queued_frame *f;
 	struct queued_frame taken;
 
+	if (write == 0)
+		return; /* a write of hints only, for which no frame waits */
+	must(write >= s->durable);
+	s->durable = write;
 	TAILQ_FOREACH(f, &s->gate, link)
 		if (f->after > write)
 			break;
@@ -236,16 +230,6 @@ open_gate(struct server *s, uint64_t write)
 		frame_queue_take(&s->gate, &taken);
 		post(s, taken);
 	}
-}
-
-void
-server_persisted(struct server *s, uint64_t write)
-{
-	if (write == 0)
-		return; /* a write of hints only, for which no frame waits */
-	must(write >= s->durable);
-	s->durable = write;
-	open_gate(s, write);
 	SERVER_STEP(s, .kind = REPLICA_PERSISTED, .write = write);
 }
 
