@@ -269,13 +269,6 @@ stream_flush(struct stream *s)
 		stream_end(s, s->why);
 }
 
-/* The connection that has to end before `len` bytes more are sent to `s`; NULL: none. */
-static struct stream *
-unread_too_long(struct stream *s, size_t len)
-{
-	return stream_unsent(s) + len > TRANSPORT_QUEUE_MAX ? s : readers_surplus(s, len);
-}
-
 void
 transport_send(struct transport *n, uint64_t conn, struct bytes frames)
 {
@@ -283,7 +276,9 @@ transport_send(struct transport *n, uint64_t conn, struct bytes frames)
 
 	if (s == NULL || s->state != STREAM_OPEN || frames.len == 0)
 		return;
-	while ((ends = unread_too_long(s, frames.len)) != NULL) {
+	while ((ends = stream_unsent(s) + frames.len > TRANSPORT_QUEUE_MAX
+	                   ? s
+	                   : readers_surplus(s, frames.len)) != NULL) {
 		stream_end(ends, "the peer does not read what it is sent");
 		if (ends == s)
 			return;
@@ -474,17 +469,6 @@ on_read(uv_stream_t *stream, ssize_t len, const uv_buf_t *buf)
 		receive(s, (struct bytes){(const uint8_t *)buf->base, (size_t)len});
 }
 
-static bool
-turn_is_over(struct transport *n)
-{
-	mono_t now = clock_now();
-
-	if (!n->turn_runs)
-		n->turn_end = mono_add(now, span_ms(CLIENTS_TURN_MS));
-	n->turn_runs = true;
-	return mono_reached(now, n->turn_end);
-}
-
 /* Says how many bytes may be read from a connection now. All accepted connections but those of
  * replicas share CLIENTS_TURN_MS of a turn, so that however much clients send, timers and messages
  * from replicas do not wait for long. Once that time has passed each client's socket is still read
@@ -501,9 +485,15 @@ on_room(uv_handle_t *handle, size_t suggested, uv_buf_t *buf)
 	(void)suggested;
 	s->turn = n->turn;
 	if (s->dialer == NULL &&
-	    !(s->state == STREAM_OPEN && channel_role_is_replica(s->channel.role)) &&
-	    turn_is_over(n))
-		room = again || s->state == STREAM_SHAKING ? 0 : READ_LITTLE;
+	    !(s->state == STREAM_OPEN && channel_role_is_replica(s->channel.role))) {
+		const mono_t now = clock_now();
+
+		if (!n->turn_runs)
+			n->turn_end = mono_add(now, span_ms(CLIENTS_TURN_MS));
+		n->turn_runs = true;
+		if (mono_reached(now, n->turn_end))
+			room = again || s->state == STREAM_SHAKING ? 0 : READ_LITTLE;
+	}
 	*buf = uv_buf_init((char *)n->bytes, (unsigned)room);
 }
 

@@ -94,17 +94,6 @@ run_behind(const struct log_db_found *f, uint64_t base, size_t *at)
 	return n;
 }
 
-/* True if the row of this slot is among the damaged ones. */
-static bool
-was_named(const struct log_db_found *f, uint64_t slot)
-{
-	for (size_t i = 0; i < f->bad_n; i++) {
-		if (f->bad[i] == slot)
-			return true;
-	}
-	return false;
-}
-
 /* Moves the entries that follow the base without a gap into *r. When a row at or below `applied` is
  * damaged, `applied` becomes the base first, and all entries up to it are dropped: state.db holds
  * their effects. */
@@ -112,10 +101,12 @@ static void
 take_entries(struct log_db *log, uint64_t applied, struct px_recovered *r)
 {
 	struct log_db_found *f = &log->found;
-	size_t at, n;
+	size_t at, n, bad = 0;
 
 	n = run_behind(f, r->trimmed, &at);
-	if (r->trimmed + n < f->last && !f->torn && !was_named(f, r->trimmed + n + 1))
+	while (bad < f->bad_n && f->bad[bad] != r->trimmed + n + 1)
+		bad++; /* a damaged row was named already */
+	if (r->trimmed + n < f->last && !f->torn && bad == f->bad_n)
 		corruption_add(&f->corruption, LOG_DB_FILE, "entries row %" PRIu64 " is missing",
 		               r->trimmed + n + 1);
 	if (r->trimmed + n < f->last && r->trimmed + n < applied) {
@@ -186,18 +177,6 @@ check_vote(const struct log_db *log, const struct px_recovered *r, char *why, si
 	return false;
 }
 
-/* The log of a cell of one must be whole: no other replica can supply what is missing. */
-static bool
-check_alone(const struct log_db *log, const struct px_recovered *r, char *why, size_t why_size)
-{
-	const struct log_db_found *f = &log->found;
-
-	if (r->damaged == 0 && !f->torn && !log->watermark_lost && !log->older)
-		return true;
-	snprintf(why, why_size, "%s", f->corruption.lines[0]);
-	return false;
-}
-
 bool
 log_db_recover(struct log_db *log, uint64_t applied, enum log_db_reader reader,
                struct px_recovered *r, char *why, size_t why_size)
@@ -225,10 +204,16 @@ log_db_recover(struct log_db *log, uint64_t applied, enum log_db_reader reader,
 	r->marks_n = f->marks_n;
 	f->marks = NULL;
 	f->marks_n = 0;
-	if (reader == LOG_DB_ENTRIES ||
-	    (check_vote(log, r, why, why_size) &&
-	     (reader == LOG_DB_MEMBER || check_alone(log, r, why, why_size))))
+	if (reader == LOG_DB_ENTRIES)
 		return true;
+	if (check_vote(log, r, why, why_size)) {
+		/* The log of a cell of one must be whole: no other replica can supply what is
+		 * missing. */
+		if (reader == LOG_DB_MEMBER ||
+		    (r->damaged == 0 && !f->torn && !log->watermark_lost && !log->older))
+			return true;
+		snprintf(why, why_size, "%s", f->corruption.lines[0]);
+	}
 	log_db_recovered_free(r);
 	return false;
 }

@@ -35,18 +35,6 @@ sqlite_damaged(struct sqlite_db *db, char *why, size_t why_size, const char *wha
 	return false;
 }
 
-/* The text of the errno behind "disk I/O error" and similar SQLite errors; NULL if there is no
- * errno. */
-static const char *
-system_error(const struct sqlite_db *db, int rc)
-{
-	int error = sqlite3_system_errno(db->handle);
-
-	if (error == 0 || ((rc & 0xff) != SQLITE_IOERR && (rc & 0xff) != SQLITE_CANTOPEN))
-		return NULL;
-	return strerror(error);
-}
-
 /* True for an error that only means a full disk: nothing was committed and nothing is damaged. A
  * failed sync never is, whatever its errno: the contents of the disk are unknown afterwards. */
 static bool
@@ -80,11 +68,14 @@ is_damage(int rc)
 bool
 sqlite_error(struct sqlite_db *db, char *why, size_t why_size)
 {
-	int rc = sqlite3_extended_errcode(db->handle);
-	const char *text = sqlite3_errmsg(db->handle), *word = system_error(db, rc);
+	const int rc = sqlite3_extended_errcode(db->handle);
+	const int error = sqlite3_system_errno(db->handle);
+	const char *text = sqlite3_errmsg(db->handle), *word = NULL;
 
-	if (db->unused && (rc == SQLITE_IOERR_READ || rc == SQLITE_IOERR_CORRUPTFS) &&
-	    sqlite3_system_errno(db->handle) == EIO)
+	/* There is an errno behind "disk I/O error" and similar errors. */
+	if (error != 0 && ((rc & 0xff) == SQLITE_IOERR || (rc & 0xff) == SQLITE_CANTOPEN))
+		word = strerror(error);
+	if (db->unused && (rc == SQLITE_IOERR_READ || rc == SQLITE_IOERR_CORRUPTFS) && error == EIO)
 		return sqlite_damaged(db, why, why_size, "%s: %s", text, word);
 	if ((rc & 0xff) == SQLITE_IOERR && !no_room(db, rc))
 		db->io_failed = true;
@@ -392,18 +383,6 @@ sqlite_open_again(struct sqlite_db *db, const struct sqlite_kind *kind, const ch
 	return false;
 }
 
-/* Mode 0600, since the data is not public. SQLite gives the files beside it the same mode. */
-static int
-create_file(const char *path)
-{
-	int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-
-	if (fd < 0)
-		return -errno;
-	close(fd);
-	return 0;
-}
-
 bool
 sqlite_create(struct sqlite_db *db, const char *directory, const char *schema, char *why,
               size_t why_size)
@@ -411,14 +390,20 @@ sqlite_create(struct sqlite_db *db, const char *directory, const char *schema, c
 	const struct sqlite_kind *kind = db->kind;
 	char path[PATH_MAX], *sql;
 	bool ok;
-	int rc;
+	int rc, fd;
 
 	if (!file_path(kind, directory, path, why, why_size))
 		return false;
 	db->damaged = db->unused = false;
 	rc = swap_in_remove_besides(directory, kind->name);
-	if (rc == 0)
-		rc = create_file(path);
+	if (rc == 0) {
+		/* Mode 0600, since the data is not public. SQLite gives the files beside it the
+		 * same mode. */
+		fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+		rc = fd < 0 ? -errno : 0;
+		if (fd >= 0)
+			close(fd);
+	}
 	if (rc < 0)
 		return sqlite_file_error(&db->io_failed, rc, directory, kind->name, why, why_size);
 	sql = sqlite3_mprintf(

@@ -65,20 +65,13 @@ log_end_never_blocking(void)
 	way = WAY_WRITE;
 }
 
-static bool
-has_room(void)
-{
-	struct pollfd ready = {.fd = out, .events = POLLOUT};
-
-	return poll(&ready, 1, 0) == 1 && (ready.revents & POLLOUT) != 0;
-}
-
 static ssize_t
 put_bytes(const char *text, size_t len)
 {
+	struct pollfd ready = {.fd = out, .events = POLLOUT};
 	ssize_t n;
 
-	if (way == WAY_POLLED && !has_room())
+	if (way == WAY_POLLED && (poll(&ready, 1, 0) != 1 || (ready.revents & POLLOUT) == 0))
 		return -1;
 	do
 		n = way == WAY_SEND ? send(out, text, len, MSG_DONTWAIT | MSG_NOSIGNAL)
@@ -112,8 +105,9 @@ static int fd = -1;
 static unsigned lines; /* in this window */
 static mono_t window_ends;
 
+/* True if there is a connection by now. */
 static bool
-is_connected(void)
+connect_to_log(void)
 {
 	struct sockaddr_un to = {.sun_family = AF_UNIX};
 
@@ -133,7 +127,7 @@ is_connected(void)
 static bool
 send_message(const char *message, size_t len)
 {
-	for (int i = 0; i < 2 && is_connected(); i++) {
+	for (int i = 0; i < 2 && connect_to_log(); i++) {
 		if (send(fd, message, len, MSG_NOSIGNAL) == (ssize_t)len)
 			return true;
 		if (errno == EAGAIN || errno == ENOBUFS)
