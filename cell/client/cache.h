@@ -97,7 +97,8 @@ size_t cache_own(const struct cache *c, const struct op *op, uint64_t node,
                  uint64_t nodes[CACHE_OWN]);
 /* A command that changes these nodes is submitted: they are dropped. */
 void cache_submitted(struct cache *c, const uint64_t *nodes, size_t n);
-/* It is answered at `index`, 0 if that is not known; `next` is the number of the next request. */
+/* That command is answered at `index`, 0 if that is not known; `next` is the number of the next
+ * request. */
 void cache_answered(struct cache *c, const uint64_t *nodes, size_t n, uint64_t index,
                     uint64_t next);
 

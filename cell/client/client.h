@@ -111,8 +111,8 @@ struct client_call {
 	 * taken effect, it waits for the next session. */
 	bool outlasts;
 	struct guard guard; /* RC_GUARD unless this acquisition is held; node 0: none */
-	/* It acts for this user of the session's principal, and is decided by the rights of
-	 * PRINCIPAL/USER; empty: for the principal itself. */
+	/* The request acts for this user of the session's principal, and is decided by the rights
+	 * of PRINCIPAL/USER; empty: for the principal itself. */
 	struct bytes user;
 	/* The rights of the handle that it goes through, for contents, opened for the same user;
 	 * node 0: none. */

@@ -307,7 +307,7 @@ void client_connection_opening(struct client *c);
 void client_connection_opened(struct client *c);
 /* A KeepAlive was answered on it: earlier failures do not count any more. */
 void client_connection_proven(struct client *c);
-/* It is not needed any more: the client is CLOSED. */
+/* No connection is needed any more: the client is CLOSED. */
 void client_connection_end(struct client *c);
 /* Handles the deadlines of the connection that have come. */
 void client_connection_tick(struct client *c);

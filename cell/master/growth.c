@@ -44,7 +44,7 @@ grows(const struct master *m, const struct m_session *s, const struct op *op)
 	case OP_append:
 		return op->append.data.len > 0;
 	case OP_transaction:
-		/* It is not known which of its operations will be done. */
+		/* Which of its operations will be done is not known. */
 		from = cursor_of(op->transaction.steps.packed);
 		while (wire_next_step(&from, &step))
 			if (step.kind == STEP_DO && wire_get_op(step.op, &read) == RC_OK &&

@@ -118,9 +118,9 @@ m_keepalive_receive(struct master *m, struct m_connection *c, const struct msg_k
 	}
 }
 
-/* It renews nothing but the lease of a session that is open on this connection: neither what was
- * heard nor leave to cache, and it tells of no end. A client that may not count on an answer gets
- * none. */
+/* A datagram renews nothing but the lease of a session that is open on this connection: neither
+ * what was heard nor leave to cache, and it tells of no end. A client that may not count on an
+ * answer gets none. */
 void
 m_keepalive_datagram(struct master *m, const struct m_connection *c,
                      const struct msg_keepalive *msg)

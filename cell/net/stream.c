@@ -376,7 +376,7 @@ take_frames(struct stream *s, struct bytes from)
 			stream_end(s, why);
 		else
 			callbacks->frame(callbacks->user, s->id, frame);
-		/* It holds the cell's signing key, in our buffer. */
+		/* The frame holds the cell's signing key, in our buffer. */
 		if (wire_frame_code(frame) == MSG_secret)
 			sodium_memzero((void *)frame.data, frame.len);
 		from.data += len;

@@ -245,7 +245,7 @@ struct stream *origins_surplus(struct transport *n);
 
 /* The connection of a client is OPEN. */
 void readers_join(struct stream *s);
-/* It is OPEN no longer. */
+/* The connection is OPEN no longer. */
 void readers_leave(struct stream *s);
 /* The number of bytes unsent on it may have changed; those of others than clients do not count. */
 void readers_count(struct stream *s);

@@ -328,7 +328,7 @@ page_attach(struct page *p, struct server *server)
 	p->server = server;
 	p->asked = false;
 	p->seen.commits = (struct latency){0};
-	/* It acts for no principal: it is closed with none. */
+	/* The page acts for no principal: a connection is closed with none. */
 	p->conn = server_connect(server, &client, "");
 }
 

@@ -434,8 +434,7 @@ void px_accept_durable(struct px *px, struct ballot ballot, uint64_t slot);
 /* Records the promise of `ballot`, so that a restart does not forget it; enters it before, if
  * necessary. */
 void px_promise(struct px *px, struct ballot ballot);
-/* Accepts the entry, which is the next one: puts it into the log, and its record into the
- * update. */
+/* Accepts the entry, the next one: puts it into the log, and its record into the update. */
 void px_store(struct px *px, const struct log_entry *e);
 
 /* ---- lease.c ---- */
@@ -491,7 +490,7 @@ void px_stand_instead(struct px *px);
 void px_candidate_calm(struct px *px);
 /* The candidate is master now. */
 void px_candidate_elected(struct px *px);
-/* It is time to ask again: with the same ballot, or, if that was refused, with a higher one. */
+/* Asks again, at its time: with the same ballot, or, if that was refused, with a higher one. */
 void px_ask_again(struct px *px);
 /* True when a majority has promised, though perhaps not reported all. */
 bool px_has_promises(const struct px *px);

@@ -338,7 +338,7 @@ enum rc server_principal(const struct server *s, enum channel_role role,
 /* The gateway has let a client in, which has a number with GATEWAY_CONN from here on. */
 void server_client_connected(struct server *s, uint64_t conn, struct bytes principal,
                              struct bytes key);
-/* It has a frame of the client. */
+/* The gateway has a frame of the client. */
 void server_client_frame(struct server *s, uint64_t conn, struct bytes frame);
 /* The client has gone; not said after gateway_close. */
 void server_client_gone(struct server *s, uint64_t conn);

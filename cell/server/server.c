@@ -234,7 +234,7 @@ take_deadlines(struct server *s)
 	s->due = false;
 	if (mono_reached(now, s->deadline)) {
 		SERVER_STEP(s, .kind = REPLICA_TIMEOUT);
-		/* It may have made room. */
+		/* The step may have made room. */
 		s->inbox_due |= inbox_has(&s->inbox, s->heard, is_ready, s);
 	}
 	if (s->gateway == NULL)

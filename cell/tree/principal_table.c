@@ -84,7 +84,7 @@ principal_table_free(struct tree *t)
 
 /* ---- commands ---- */
 
-/* Its sessions go on to the master, which ends them; they have no rights any more. */
+/* The principal's sessions have no rights any more, and the master ends them. */
 static void
 note_removed(struct execution *x, const struct principal *p)
 {

@@ -45,7 +45,7 @@ struct noise {
 	bool initiator;
 	int message; /* handshake messages done: 0, 1, 2 (done) */
 	bool failed; /* latched: nothing is read or written any more */
-	/* Their secrets are wiped when the handshake is done. */
+	/* The secrets of these are wiped when the handshake is done. */
 	struct noise_pair own, ephemeral;
 	uint8_t remote[NOISE_KEY]; /* the peer's static key: known, or from message 1 */
 	uint8_t remote_ephemeral[NOISE_KEY];
