@@ -313,15 +313,6 @@ on_check(uv_check_t *handle)
 
 /* ---- starting ---- */
 
-/* True if the address is a host name that means this machine. Numbers and "localhost" were chosen
- * on purpose; but Debian gives a machine's own name an address that no other machine can reach. */
-static bool
-is_own_name(const char *address)
-{
-	return strspn(address, "0123456789.:[]") != strlen(address) && address[0] != '[' &&
-	       strncmp(address, "localhost:", 10) != 0;
-}
-
 static bool
 start_listening(struct server_process *p, const char *address, char *why, size_t why_size)
 {
@@ -335,7 +326,10 @@ start_listening(struct server_process *p, const char *address, char *why, size_t
 	loopback = transport_listening(p->transport, where, sizeof where);
 	log_about(p->identity->cell_file.name, p->identity->replica);
 	log_info("replica %u listens on %s", p->identity->replica, where);
-	if (loopback && is_own_name(at))
+	/* Numbers and "localhost" were chosen on purpose; but Debian gives a machine's own name an
+	 * address that no other machine can reach. */
+	if (loopback && strspn(at, "0123456789.:[]") != strlen(at) && at[0] != '[' &&
+	    strncmp(at, "localhost:", 10) != 0)
 		log_warn("%s is %s here: no other machine can connect; set `listen' in the data "
 		         "directory's cell.conf, or mend /etc/hosts",
 		         at, where);

@@ -83,17 +83,6 @@ px_pack_members(const struct px_members *m, struct buffer *to)
 	return (struct wire_list){.packed = buffer_view(to), .count = (uint32_t)m->n};
 }
 
-static bool
-read_change(struct change *change, const struct log_entry *e)
-{
-	struct op_set_members op;
-
-	if (!wire_entry_members(e->payload, &op))
-		return false;
-	*change = (struct change){.replaces = op.version, .members.version = e->slot};
-	return px_read_members(&change->members, op.members);
-}
-
 const struct px_members *
 px_next_members(const struct changes *changes, const struct px_members *m)
 {
@@ -114,15 +103,17 @@ take_out(struct changes *c, size_t i)
 void
 px_changes_put(struct changes *c, const struct log_entry *e)
 {
-	struct change change;
+	struct change change = {.members.version = e->slot};
+	struct op_set_members op;
 	size_t i = 0;
 
 	while (i < c->n && c->items[i].members.version < e->slot)
 		i++;
 	if (i < c->n && c->items[i].members.version == e->slot)
 		take_out(c, i);
-	if (!read_change(&change, e))
+	if (!wire_entry_members(e->payload, &op) || !px_read_members(&change.members, op.members))
 		return;
+	change.replaces = op.version;
 	ARRAY_ROOM(c->items, c->n, c->room);
 	memmove(&c->items[i + 1], &c->items[i], (c->n - i) * sizeof c->items[0]);
 	c->n++;

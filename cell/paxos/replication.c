@@ -34,17 +34,11 @@ px_known_to(const struct px *px, const struct peer *p)
 }
 
 static size_t
-in_flight(const struct px *px, const struct peer *p)
-{
-	const uint64_t known = px_known_to(px, p);
-
-	return p->next - 1 > known ? log_window_bytes(&px->log, known, p->next - 1) : 0;
-}
-
-static size_t
 flow_room(const struct px *px, const struct peer *p)
 {
-	const size_t flight = in_flight(px, p);
+	const uint64_t known = px_known_to(px, p);
+	const size_t flight =
+	    p->next - 1 > known ? log_window_bytes(&px->log, known, p->next - 1) : 0;
 
 	return flight < p->flow.window ? p->flow.window - flight : 0;
 }

@@ -55,17 +55,10 @@ is_less(const struct mark *told, const struct mark *remembered)
 	return ballot_less(told->ballot, remembered->ballot) || told->slot < remembered->slot;
 }
 
-/* True when a mark comes from an earlier start than the remembered one, or from another start of
- * the same incarnation: two disks have counted to that number, and one is a copy of the other. */
-static bool
-is_outdated(const struct mark *told, const struct mark *remembered)
-{
-	return told->incarnation < remembered->incarnation ||
-	       (told->incarnation == remembered->incarnation && told->start != remembered->start);
-}
-
 /* A replica has forgotten when a mark of its earlier start exceeds the one that it sends now. The
- * earlier mark, with its proof, is replaced only by one that tells at least as much. */
+ * earlier mark, with its proof, is replaced only by one that tells at least as much, and comes
+ * neither from an earlier start nor from another start of the same incarnation: then two disks have
+ * counted to that number, and one is a copy of the other. */
 static bool
 is_kept(const struct px *px, const struct mark *known, const struct mark *told)
 {
@@ -73,7 +66,8 @@ is_kept(const struct px *px, const struct mark *known, const struct mark *told)
 		return false;
 	if (!is_same_disk(told->start, known->start))
 		PX_TRACE(px, "keeps the mark of another disk of replica %u", told->replica);
-	else if (is_outdated(told, known))
+	else if (told->incarnation < known->incarnation ||
+	         (told->incarnation == known->incarnation && told->start != known->start))
 		PX_TRACE(px, "keeps the mark of another start of replica %u, incarnation %" PRIu64,
 		         told->replica, known->incarnation);
 	else if (is_less(told, known))
@@ -212,17 +206,6 @@ fall_silent(struct px *px)
 	px_accept_follow(px, BALLOT_NONE);
 }
 
-static void
-lose_vote(struct px *px)
-{
-	if (px->witness.lost)
-		return;
-	PX_TRACE(px, "has lost its vote for good: it has acknowledged more than its log holds");
-	px->witness.lost = true;
-	record_own(px, NEVER_AGAIN);
-	fall_silent(px);
-}
-
 /* ---- sending and receiving marks ---- */
 
 void
@@ -265,13 +248,19 @@ check_own(struct px *px, const struct mark *m)
 	const struct mark own = {.ballot = ballot_max(px->acceptor.promised,
 	                                              px->acceptor.promised_recorded),
 	                         .slot = px->acceptor.held};
+	bool more;
 
 	if (m->replica != px->config.self || m->proof != px_proof(px->config.key, m))
 		return;
-	if (m->incarnation > px->witness.incarnation ||
-	    (m->incarnation == px->witness.incarnation && m->start != px->witness.start) ||
-	    !is_same_disk(m->start, px->witness.start) || is_less(&own, m))
-		lose_vote(px);
+	more = m->incarnation > px->witness.incarnation ||
+	       (m->incarnation == px->witness.incarnation && m->start != px->witness.start) ||
+	       !is_same_disk(m->start, px->witness.start) || is_less(&own, m);
+	if (!more || px->witness.lost)
+		return;
+	PX_TRACE(px, "has lost its vote for good: it has acknowledged more than its log holds");
+	px->witness.lost = true;
+	record_own(px, NEVER_AGAIN);
+	fall_silent(px);
 }
 
 /* True when a replica may have sent this mark. An impossible one is not kept, for no later mark

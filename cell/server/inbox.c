@@ -313,15 +313,6 @@ inbox_keepalive(struct inbox *in, uint64_t conn, mono_t now, bool datagram)
 
 /* ---- budgets ---- */
 
-/* The part of the budget that a frame uses up, in time. */
-static span_t
-price(const struct inbox *in, size_t len)
-{
-	const uint64_t all = (uint64_t)span_ms(INBOX_BUDGET_MS).ns, n = 1 + len / INBOX_COUNTED;
-
-	return (span_t){(int64_t)(n < in->budget ? all * n / in->budget : all)};
-}
-
 /* When the principal has some of its budget, or need not have any. */
 static mono_t
 budget_free_at(const struct inbox *in, const struct inbox_principal *p)
@@ -349,6 +340,9 @@ inbox_in_budget(const struct inbox *in, uint64_t conn, mono_t now)
 void
 inbox_charge(struct inbox *in, uint64_t conn, mono_t now, size_t len, size_t under_way)
 {
+	const uint64_t all = (uint64_t)span_ms(INBOX_BUDGET_MS).ns, n = 1 + len / INBOX_COUNTED;
+	/* The part of the budget that the frame uses up, in time. */
+	const span_t price = {(int64_t)(n < in->budget ? all * n / in->budget : all)};
 	const struct inbox_queue *q = find(in, conn);
 	struct inbox_principal *p;
 
@@ -358,7 +352,7 @@ inbox_charge(struct inbox *in, uint64_t conn, mono_t now, size_t len, size_t und
 	if (p->waiting + under_way >= INBOX_FREE)
 		p->paid_until = mono_add(mono_min(mono_max(p->paid_until, now),
 		                                  mono_add(now, span_ms(INBOX_BUDGET_MS))),
-		                         price(in, len));
+		                         price);
 	if (in->latest_principal != p)
 		in->latest_of_others_at = in->latest_at;
 	in->latest_principal = p;

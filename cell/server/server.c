@@ -116,17 +116,6 @@ out_of_turn(struct server *s)
 	return false;
 }
 
-/* True if the frame acknowledges a notice, for which others wait: it waits for nothing. There are
- * no more of these than notices, each of which has cost the master more. */
-static bool
-acknowledges(const struct server *s, unsigned code, uint64_t conn, struct bytes frame)
-{
-	struct message m;
-
-	return code == MSG_dropped && frame.len <= ACKNOWLEDGEMENT &&
-	       wire_get_frame(frame, &m) == RC_OK && replica_awaits(s->replica, conn, &m.dropped);
-}
-
 /* True if the frame must wait in the inbox; a KeepAlive does only where a client sends more of them
  * than it has reason to. */
 static bool
@@ -154,9 +143,13 @@ static bool
 take(struct server *s, uint64_t conn, unsigned code, struct bytes frame)
 {
 	const bool remote = (conn & GATEWAY_CONN) != 0;
+	struct message m;
 	size_t waiting;
 
-	if (acknowledges(s, code, conn, frame)) {
+	/* An acknowledgement of a notice, for which others wait, waits for nothing. There are no
+	 * more of these than notices, each of which has cost the master more. */
+	if (code == MSG_dropped && frame.len <= ACKNOWLEDGEMENT &&
+	    wire_get_frame(frame, &m) == RC_OK && replica_awaits(s->replica, conn, &m.dropped)) {
 		step_frame(s, conn, code, frame);
 		return true;
 	}

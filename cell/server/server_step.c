@@ -51,7 +51,6 @@ follow_members(struct server *s)
 	gateway_set_members(s->gateway, m.version, list, member_addresses_of(&m.members, list));
 }
 
-/* A removed replica has no vote either, even before it has received its expulsion. */
 static void
 follow_condition(struct server *s)
 {
@@ -72,6 +71,7 @@ follow_condition(struct server *s)
 		level = LEVEL_INFO;
 	else if (now == CONDITION_REPAIRING || now == CONDITION_ALONE)
 		level = LEVEL_WARN;
+	/* A removed replica has no vote either, even before it has received its expulsion. */
 	if (now != CONDITION_JOINING && (now != CONDITION_LEARNER || !removed))
 		clock_io_log(&s->io.clock, level, "replica %u %s%s%s", self, words->means,
 		             words->todo != NULL ? ": " : "", words->todo ? words->todo : "");
