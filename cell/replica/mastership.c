@@ -30,22 +30,7 @@ other_master(const struct replica *r)
 uint64_t
 r_propose(struct replica *r, const struct op *op)
 {
-	struct buffer encoded = BUFFER(LIMIT_ENTRY), commands = BUFFER(LIMIT_ENTRY);
-	struct buffer payload = BUFFER(LIMIT_ENTRY);
-	struct command command = {.stamp_ns = r->wall_ns};
-	struct entry entry;
-	uint64_t slot;
-
-	wire_put_op(&encoded, op);
-	command.op = buffer_view(&encoded);
-	wire_put_command(&commands, &command);
-	entry.commands = (struct wire_list){buffer_view(&commands), 1};
-	wire_put_entry(&payload, &entry);
-	must(!encoded.failed && !commands.failed && !payload.failed);
-	slot = r_backlog_put(r, buffer_take(&payload));
-	buffer_free(&encoded);
-	buffer_free(&commands);
-	return slot;
+	return r_backlog_put(r, wire_entry_of(op, r->wall_ns));
 }
 
 /* A master first commits an entry of its own; all entries before it are of earlier masters. */

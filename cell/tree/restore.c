@@ -1,6 +1,8 @@
 /* Restore: a copy of a cell becomes a new cell. The old one may have gone on after the copy was
  * made, and may be running still: so every counter of the new one begins far beyond all numbers
  * that the old one can have given out. */
+#include <stdlib.h>
+
 #include "cell/tree/internal.h"
 
 static bool
@@ -65,37 +67,23 @@ apply_restore(struct execution *x, const struct op_restore *o)
 	return RC_OK;
 }
 
-/* Every counter grows by this. At a million numbers a second an old cell needs twelve days to catch
- * up with a copy. The same backup may be restored once more: each cell that is made later begins
- * further on, by a quarter of a million for each second, and so beyond all numbers that the earlier
- * one gives out meanwhile. There is room for forty thousand copies of copies. */
-static uint64_t
-jump_at(int64_t wall_ns)
-{
-	return (1ull << 40) + (wall_ns > 0 ? (uint64_t)wall_ns >> 12 : 0);
-}
-
-/* The entry is of no ballot, so that all proposals of the new cell are newer. */
+/* At a million numbers a second an old cell needs twelve days to catch up with a copy. The same
+ * backup may be restored once more: each cell that is made later begins further on, by a quarter of
+ * a million for each second, and so beyond all numbers that the earlier one gives out meanwhile.
+ * There is room for forty thousand copies of copies. The entry is of no ballot, so that all
+ * proposals of the new cell are newer. */
 enum rc
 tree_restore(struct tree *t, int64_t wall_ns)
 {
-	struct buffer op = BUFFER(LIMIT_ENTRY), commands = op, payload = op;
-	struct op restore = OPERATION(restore, .jump = jump_at(wall_ns));
-	struct command command = {.stamp_ns = wall_ns};
+	const uint64_t later = wall_ns > 0 ? (uint64_t)wall_ns >> 12 : 0;
+	const struct op op = OPERATION(restore, .jump = (1ull << 40) + later);
+	const struct bytes payload = wire_entry_of(&op, wall_ns);
 	struct tree_outcome out = {0};
 	enum rc rc;
 
-	wire_put_op(&op, &restore);
-	command.op = buffer_view(&op);
-	wire_put_command(&commands, &command);
-	wire_put_entry(&payload, &(struct entry){.commands = {buffer_view(&commands), 1}});
-	must(!op.failed && !commands.failed && !payload.failed);
-	must(tree_apply(t, tree_applied(t) + 1, (struct ballot){0, 0}, buffer_view(&payload),
-	                &out) == RC_OK);
+	must(tree_apply(t, tree_applied(t) + 1, (struct ballot){0, 0}, payload, &out) == RC_OK);
 	rc = out.answers[0].rc;
 	tree_outcome_free(&out);
-	buffer_free(&op);
-	buffer_free(&commands);
-	buffer_free(&payload);
+	free((void *)payload.data);
 	return rc;
 }

@@ -427,6 +427,22 @@ wire_get_entry(struct bytes from, struct entry *e)
 	return cursor_done(&c) ? RC_OK : RC_BAD_MESSAGE;
 }
 
+struct bytes
+wire_entry_of(const struct op *op, int64_t stamp_ns)
+{
+	struct buffer encoded = BUFFER(LIMIT_ENTRY), commands = encoded, payload = encoded;
+	struct command command = {.stamp_ns = stamp_ns};
+
+	wire_put_op(&encoded, op);
+	command.op = buffer_view(&encoded);
+	wire_put_command(&commands, &command);
+	wire_put_entry(&payload, &(struct entry){.commands = {buffer_view(&commands), 1}});
+	must(!encoded.failed && !commands.failed && !payload.failed);
+	buffer_free(&encoded);
+	buffer_free(&commands);
+	return buffer_take(&payload);
+}
+
 /* Offset of the operation's code in an entry of one command: after four numbers and a length. */
 enum { ONE_COMMAND_OP = 4 + 4 + 4 * 8 + 4 };
 

@@ -71,6 +71,9 @@ void wire_put_entry(struct buffer *to, const struct entry *e);
 /* Likewise. */
 enum rc wire_get_entry(struct bytes from, struct entry *e);
 
+/* The payload of an entry with one command of the master's own, a heap block. */
+struct bytes wire_entry_of(const struct op *op, int64_t stamp_ns);
+
 /* If the entry changes the cell's members: true, with the operation in *change. All other entries
  * are recognized by a few bytes. */
 bool wire_entry_members(struct bytes payload, struct op_set_members *change);
