@@ -251,14 +251,6 @@ acl_rights(const struct tree *t, const struct node *n, const struct subject *who
 	return (uint8_t)rights;
 }
 
-uint8_t
-tree_rights(const struct tree *t, uint64_t node, const struct subject *who)
-{
-	const struct node *n = node_find(t, node);
-
-	return n == NULL ? 0 : acl_rights(t, n, who);
-}
-
 enum rc
 apply_set_acl(struct execution *x, struct node *n, const struct op_set_acl *o)
 {

@@ -341,8 +341,6 @@ enum rc tree_check_members(const struct tree *t, const struct op_set_members *o)
 /* True if changes can have made this list of the tree's: an id keeps its key, and a removed member
  * stays removed; from a full list some of these may be missing. */
 bool tree_members_go_on(const struct tree *t, struct wire_list list);
-/* The subject's rights on the node (RIGHT_READ and so on), by the node's ACL files alone. */
-uint8_t tree_rights(const struct tree *t, uint64_t node, const struct subject *who);
 /* The first right that the operation needs and the requester has not (tree/permission.c), for which
  * it is refused with RC_ACCES; node 0 if none is missing. Nodes that do not exist, and the master's
  * own commands, need none. */

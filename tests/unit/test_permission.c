@@ -1,5 +1,6 @@
 /* Access rights: what ACL files say, what each operation needs, and when it is decided. */
 #include <stdio.h>
+#include "cell/tree/internal.h"
 #include "tests/unit/tree_fixture.h"
 
 /* A node that only `reader`, `writer` or `changer` may use so, and one session of each. */
@@ -334,7 +335,7 @@ rights_of(struct rights_bench *b, const char *principal, const char *user)
 {
 	const struct subject who = {bytes_of(principal), bytes_of(user)};
 
-	return tree_rights(b->f->tree, b->file, &who);
+	return acl_rights(b->f->tree, node_find(b->f->tree, b->file), &who);
 }
 
 static void
