@@ -164,12 +164,12 @@ fetch_step(struct state_transfer *x, struct state_fetch_event e)
 }
 
 void
-state_transfer_need(struct state_transfer *x, uint8_t replica, uint64_t applied)
+state_transfer_need(struct state_transfer *x, uint8_t replica, uint64_t least)
 {
 	if (replica != 0 || x->fetch.wanted != 0)
 		fetch_step(x, (struct state_fetch_event){.kind = STATE_FETCH_WANT,
 		                                         .replica = replica,
-		                                         .least = applied + 1});
+		                                         .least = least});
 }
 
 void

@@ -125,9 +125,9 @@ bool state_transfer_client(struct state_transfer *x, uint64_t conn, bool admin, 
 /* The client's connection is gone. */
 void state_transfer_forget(struct state_transfer *x, uint64_t conn);
 /* Sets the replica from which a state must be fetched; 0 if none is needed (replica_update.behind,
- * after every step). The own state is at index `applied`; a fetched one must be newer, because the
- * given replica may itself be behind. */
-void state_transfer_need(struct state_transfer *x, uint8_t replica, uint64_t applied);
+ * after every step). A fetched one must be of index `least` or later, because the given replica may
+ * itself be behind. */
+void state_transfer_need(struct state_transfer *x, uint8_t replica, uint64_t least);
 /* Passes on server_copy_made. */
 void state_transfer_made(struct state_transfer *x, enum rc rc, uint64_t applied, uint64_t size,
                          const char *why);

@@ -103,6 +103,8 @@ hold(struct server *s, struct queued_frame held)
 static void
 carry_out(struct server *s, struct replica_update *u)
 {
+	const uint64_t newer = tree_applied(replica_tree(s->replica)) + 1;
+	const uint64_t base = px_status(replica_px(s->replica))->first - 1;
 	enum trace_kind kind;
 	const char *line;
 
@@ -143,8 +145,9 @@ carry_out(struct server *s, struct replica_update *u)
 	}
 	if (s->gateway != NULL && u->members_changed)
 		follow_members(s);
+	/* The next start would set aside a state that ends before the log begins. */
 	if (s->transfer != NULL)
-		state_transfer_need(s->transfer, u->behind, tree_applied(replica_tree(s->replica)));
+		state_transfer_need(s->transfer, u->behind, newer > base ? newer : base);
 }
 
 void

@@ -82,10 +82,14 @@ void
 copies_check_newer(const struct host *n)
 {
 	const uint64_t own = tree_applied(replica_tree(n->replica));
+	const uint64_t first = px_status(replica_px(n->replica))->first;
 
-	if (applied_of(n->copies.ready) <= own)
-		sim_fail(n->sim, "replica %d: a copy as of %lu replaces its state as of %lu", n->id,
-		         (unsigned long)applied_of(n->copies.ready), (unsigned long)own);
+	if (applied_of(n->copies.ready) <= own || applied_of(n->copies.ready) + 1 < first)
+		sim_fail(n->sim,
+		         "replica %d: a copy as of %lu replaces its state as of %lu, before a log "
+		         "from %lu",
+		         n->id, (unsigned long)applied_of(n->copies.ready), (unsigned long)own,
+		         (unsigned long)first);
 }
 
 /* As the store does: the state may have advanced beyond a copy that waited for the next start. */

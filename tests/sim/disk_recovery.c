@@ -49,7 +49,8 @@ recover_tree(struct sim *s, struct disk *d)
 	return t;
 }
 
-/* Of the leases that it ever granted the longest may still hold, unless the last incarnation has
+/* A state that ends before the log begins is of no use, and is set aside, as the store does. Of the
+ * leases that it ever granted the longest may still hold, unless the last incarnation has
  * recorded that none does. */
 struct tree *
 disk_recover(struct sim *s, struct disk *d, struct px_recovered *recovered)
@@ -69,6 +70,8 @@ disk_recover(struct sim *s, struct disk *d, struct px_recovered *recovered)
 	recover_entries(d, recovered);
 	if (d->highest > disk_last_slot(d) && d->highest > d->applied)
 		recovered->damaged = d->highest;
+	if (d->applied < d->trimmed)
+		disk_rot_state(d);
 	recovered->state_lost = d->state_lost;
 	tree = recover_tree(s, d);
 	recovered->applied = tree_applied(tree);

@@ -27,7 +27,8 @@ struct copies {
 
 /* The server's access to them. */
 struct copy_io copies_io(struct host *n);
-/* The server is to start again for one: the run fails if its state is as new. */
+/* The server is to start again for one: the run fails if its state is as new, or
+ * if the log here begins behind the copy. */
 void copies_check_newer(const struct host *n);
 /* Before a start: one that is whole becomes the state. */
 void copies_swap_in(struct host *n);

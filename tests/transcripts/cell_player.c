@@ -102,6 +102,13 @@ player_next_client(struct player *p, struct script *w)
 
 /* ---- faults ---- */
 
+static void
+expect_running(struct script *w, const struct host *n, bool runs)
+{
+	if (n->up != runs)
+		script_misuse(w, runs ? "it does not run" : "it runs already");
+}
+
 COMMAND(cut)
 {
 	const bool both = strcmp(script_name(w), "cut") == 0;
@@ -145,6 +152,15 @@ COMMAND(disk)
 	} else if (script_take(w, "stuck")) {
 		words_take_time(w, &time);
 		n->disk.stuck_until = p->s->now + time;
+	} else if (script_take(w, "copied")) {
+		disk_copy(&n->copy, &n->disk);
+	} else if (script_take(w, "old")) {
+		expect_running(w, n, false);
+		disk_copy(&n->disk, &n->copy);
+		n->disk.replaced = true;
+	} else if (script_take(w, "stateless")) {
+		expect_running(w, n, false);
+		disk_rot_state(&n->disk);
 	} else {
 		script_misuse(w, "a disk does no such thing");
 	}
@@ -155,13 +171,6 @@ COMMAND(speaks)
 	struct host *n = next_host(p, w);
 
 	n->minor = (uint32_t)script_number(w);
-}
-
-static void
-expect_running(struct script *w, const struct host *n, bool runs)
-{
-	if (n->up != runs)
-		script_misuse(w, runs ? "it does not run" : "it runs already");
 }
 
 COMMAND(crash)
@@ -406,7 +415,7 @@ static const struct script_command commands[] = {
     {"cut", "REPLICA [REPLICA]", run_cut},
     {"damage", "REPLICA history|[all] keys|FILE", run_damage},
     {"deaf", "REPLICA [REPLICA]", run_cut},
-    {"disk", "REPLICA writes|full|free|stuck [TIME]", run_disk},
+    {"disk", "REPLICA writes|full|free|stuck [TIME]|copied|old|stateless", run_disk},
     {"freeze", "REPLICA|CLIENT TIME", run_freeze},
     {"heal", "", run_heal},
     {"hide", "log|all", run_show},

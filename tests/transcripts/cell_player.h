@@ -12,6 +12,9 @@
  *   cut 1 [2], deaf 1, heal     connections between replicas: all of one, or between two, in both
  *                               directions; only those that lead to it
  *   disk 2 stuck 3s | writes | full | free
+ *   disk 2 copied | old | stateless
+ *                               a copy of it is kept; while its replica does not run, that takes
+ *                               its place, or its state gets lost
  *   damage 2 history | f        its state is not what the log says any more
  *   damage 2 keys               the keys and the cell file on its disk, while it does not run, are
  *                               those of before the first rotation
