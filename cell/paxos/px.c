@@ -24,7 +24,9 @@ hello_deadline(const struct px *px)
 static mono_t
 source_deadline(const struct px *px)
 {
-	return px->repair.stateless && !px->witness.mute ? px->repair.source_at : MONO_NEVER;
+	if (!px->repair.stateless || px->witness.mute || px->witness.lost)
+		return MONO_NEVER;
+	return px->repair.source_at;
 }
 
 static mono_t
@@ -41,7 +43,7 @@ deadline(const struct px *px)
 {
 	switch (px->candidate.role) {
 	case PX_FOLLOWER:
-		if (px->witness.lost || px->witness.expelled)
+		if (px->witness.expelled)
 			return px_close_at(px);
 		return mono_min(mono_min(hello_deadline(px), px_close_at(px)),
 		                mono_min(source_deadline(px), candidacy_deadline(px)));
@@ -219,7 +221,7 @@ timeout(struct px *px)
 {
 	switch (px->candidate.role) {
 	case PX_FOLLOWER:
-		if (px->witness.lost || px->witness.expelled)
+		if (px->witness.expelled)
 			break;
 		if (mono_reached(px->now, hello_deadline(px)))
 			px_say_hello(px);

@@ -382,13 +382,15 @@ px_greet(struct px *px, uint8_t id)
 }
 
 /* A replica that knows itself removed asks whether the others know it, too: until then one of them
- * may need its vote to be elected. */
+ * may need its vote to be elected. One that has lost its vote asks whether it was removed; the
+ * others keep the marks that exceed what it says of itself. */
 void
 px_say_hello(struct px *px)
 {
 	const bool told =
 	    px->witness.mute || px->witness.greeters.version > px->group.members.version;
 	const struct px_members *to = told ? &px->witness.greeters : &px->group.members;
+	const bool waits = px->witness.mute && !px->witness.lost;
 
 	for (int i = 0; i < to->n; i++) {
 		uint8_t id = to->list[i].id;
@@ -397,8 +399,7 @@ px_say_hello(struct px *px)
 			px_say_hello_to(px, id); /* a replica that has welcomed this one may know a
 			                          * newer list by now */
 	}
-	px->witness.hello_at =
-	    mono_add(px->now, px->witness.mute ? px->config.heartbeat : px->config.lease);
+	px->witness.hello_at = mono_add(px->now, waits ? px->config.heartbeat : px->config.lease);
 }
 
 /* The mark is durable before the welcome is sent: if it were forgotten, another start of that

@@ -357,7 +357,7 @@ case_an_emptied_disk() {
 	start_replica 2
 	wait_until "it is seen" told "has an older state than it has acknowledged"
 	cell_ctl replica remove 2 > "$work/out"
-	kill_replica 2
+	wait_until "it has ended" has_ended 2
 	cell_ctl replica add "127.0.0.1:$(free_port)" --dir "$cell/5" > "$work/out"
 	start_replica 5
 	wait_until "it votes" is_voting 5

@@ -203,7 +203,9 @@ case_an_emptied_disk_has_no_vote() {
 	wait_until "nobody is master" is_told 'not [i for i in r if r[i].get("role") == "master"]'
 	start_replica $other
 	wait_until "there is a master" there_is_a_master
+	other=$(replica 5)
 	cell_ctl replica remove 5
+	wait_until "it has ended" gone "$other"
 	add_replica
 	is "$new" 6
 	wait_until "the new one has a vote" is_voting 6

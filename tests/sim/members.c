@@ -422,13 +422,11 @@ reaches_its_list(const struct sim *s, const struct host *n)
 	return there > others / 2;
 }
 
-/* It is told so, unless nobody lets it in; who has lost its vote asks nobody. */
+/* It is told so, unless nobody lets it in. */
 static void
 check_removed(struct sim *s, const struct host *n)
 {
-	if (!n->up || !members_reaches(s, n) ||
-	    (n->up && replica_condition(n->replica) == CONDITION_LOST) ||
-	    (!n->up && !reaches_its_list(s, n)))
+	if (!n->up || !members_reaches(s, n) || (!n->up && !reaches_its_list(s, n)))
 		return;
 	sim_fail(s, "replica %d was removed, and does not know it (condition %d)", n->id,
 	         n->up ? (int)replica_condition(n->replica) : -1);
