@@ -101,20 +101,20 @@ buffer_drop(struct mount *m, struct handle *h)
 	h->unconditional = false;
 	h->tainted = false;
 	h->dated = false;
+	h->lost = 0;
 	h->writers_n = 0;
 }
 
 /* A write that follows in a file that was opened with O_TRUNC still starts from empty contents; but
  * the truncation alone is not committed any more. */
 void
-buffer_revert(struct mount *m, struct handle *h)
+buffer_lose(struct mount *m, struct handle *h, int error)
 {
 	bool unconditional = h->unconditional;
 
-	MOUNT_TRACE(m, "handle %llu: the buffer of %zu bytes is dropped: its writer was killed",
-	            (unsigned long long)h->fh, h->edited.len);
 	buffer_drop(m, h);
 	h->unconditional = unconditional;
+	h->lost = error;
 }
 
 /* ---- editing ---- */
@@ -269,6 +269,7 @@ write_take(struct mount *m, struct call *c)
 	must(!h->edited.failed);
 	kernel_cache_drop(m, h->inode);
 	h->dated = false;
+	h->lost = 0;
 	buffer_note_writer(h, e);
 	if (m->config.commit_at_write || (e->flags & (O_SYNC | O_DSYNC)))
 		commit(m, c, write_committed);
@@ -307,12 +308,23 @@ write_allowed(struct mount *m, struct call *c)
 		write_take(m, c);
 }
 
+/* Commands that share a descriptor go on where the one before has ended: a write beyond the end of
+ * the contents would put zeros in the place of what was lost. */
+static bool
+write_misses(const struct handle *h, const struct mount_event *e)
+{
+	return h->lost != 0 && !write_at_end(e) &&
+	       (uint64_t)e->offset > (h->base ? h->base->data.len : 0);
+}
+
 /* The handle has the base of the write, if it needs one. */
 static void
 write_based(struct mount *m, struct call *c)
 {
 	struct handle *h = c->handle;
 
+	if (c->error == 0 && write_misses(h, &c->event))
+		c->error = h->lost;
 	if (c->error == 0 && (write_end(h, &c->event) > LIMIT_CONTENTS || whole_too_big(h)))
 		c->error = EFBIG;
 	seek_room(m, c, write_end(h, &c->event), write_allowed);
@@ -415,6 +427,7 @@ truncate_allowed(struct mount *m, struct call *c)
 	if (c->event.set_size == 0)
 		h->refused = 0; /* the missing write no longer matters */
 	h->dated = false;
+	h->lost = 0;
 	buffer_note_writer(h, &c->event);
 	if (m->config.commit_at_write)
 		commit(m, c, truncate_done);

@@ -64,6 +64,7 @@ commit_unheard(struct handle *h, const struct mount_event *e)
 void
 commit_read_again(struct handle *h)
 {
+	h->lost = 0;
 	if (h->heard)
 		h->owed = 0;
 }
@@ -156,7 +157,7 @@ commit_failed(struct mount *m, struct call *c)
 	            (unsigned long long)h->fh, h->edited.len, rc_errno_name(c->error));
 	if (c->answered || c->event.kind == MOUNT_FLUSH)
 		commit_owe(h, c->error, !c->answered);
-	buffer_drop(m, h);
+	buffer_lose(m, h, c->error);
 }
 
 static struct op
@@ -385,7 +386,9 @@ flush_killed(struct mount *m, struct handle *h, const struct mount_event *e)
 		            (unsigned long long)h->fh);
 		h->tainted = true;
 	} else {
-		buffer_revert(m, h);
+		MOUNT_TRACE(m, "handle %llu: the buffer of %zu bytes is dropped: its writer was killed",
+		            (unsigned long long)h->fh, h->edited.len);
+		buffer_lose(m, h, ECANCELED);
 	}
 }
 

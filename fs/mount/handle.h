@@ -62,6 +62,7 @@ struct handle {
 	uint64_t since;          /* with the changes above this index, after those in `edited` */
 	int refused;             /* the error of a write that it lacks: it must not be committed */
 	bool truncation;         /* the edit is only the truncation of an open */
+	int lost;                /* why the former buffer was not committed; 0 from an edit on */
 	bool unconditional;      /* the next commit is the first after O_TRUNC, unguarded */
 	bool tainted;            /* a writer was killed before its close */
 	bool dated;              /* its writer has set mtime_ns for the coming commit */

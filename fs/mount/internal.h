@@ -381,8 +381,9 @@ pid_t buffer_knows_process(const struct handle *h, const struct mount_event *e);
  * has written or truncated through; NULL if there is none. */
 struct handle *buffer_of_process(const struct inode *i, uint64_t fh, pid_t pid);
 
-/* Discards the buffer after a writer was killed: the handle is as it was after the open. */
-void buffer_revert(struct mount *m, struct handle *h);
+/* Discards the buffer, which was to be committed: the handle is as it was after the open. A write
+ * that would leave a hole in the place of what is lost is refused with this error. */
+void buffer_lose(struct mount *m, struct handle *h, int error);
 
 /* When and how a buffer is committed. */
 
@@ -401,7 +402,8 @@ void commit_owe(struct handle *h, int error, bool heard);
 /* An error that nobody has heard, if the process of the event is owed one; 0 if not. It is returned
  * once. */
 int commit_unheard(struct handle *h, const struct mount_event *e);
-/* A caller has read the contents from the beginning: what a close has returned is not repeated. */
+/* A caller has read the contents from the beginning: what a close has returned is not repeated, and
+ * what it writes is based on them. */
 void commit_read_again(struct handle *h);
 /* FLUSH: a close by one of those that have the handle open. */
 void commit_flush(struct mount *m, struct call *c);

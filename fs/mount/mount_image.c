@@ -252,6 +252,7 @@ image_handle(struct mount *m, struct image *i, struct versions_imaged *versions,
 	IMAGE(i, h->answer_at);
 	IMAGE(i, h->since);
 	IMAGE(i, h->refused);
+	IMAGE(i, h->lost);
 	IMAGE(i, h->truncation);
 	IMAGE(i, h->unconditional);
 	IMAGE(i, h->tainted);
