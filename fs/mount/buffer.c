@@ -63,6 +63,24 @@ buffer_note_writer(struct handle *h, const struct mount_event *e)
 	h->writers[n] = (struct writer){e->lock_owner, e->pid, e->thread};
 }
 
+void
+buffer_disown(struct handle *h, const struct mount_event *e)
+{
+	size_t kept = 0;
+
+	h->tainted = true;
+	for (size_t n = 0; n < h->writers_n; n++)
+		if (!is_writer(&h->writers[n], e->lock_owner, e->pid))
+			h->writers[kept++] = h->writers[n];
+	h->writers_n = kept;
+}
+
+bool
+buffer_is_orphaned(const struct handle *h)
+{
+	return h->tainted && h->writers_n == 0;
+}
+
 pid_t
 buffer_knows_process(const struct handle *h, const struct mount_event *e)
 {
@@ -115,6 +133,14 @@ buffer_lose(struct mount *m, struct handle *h, int error)
 	buffer_drop(m, h);
 	h->unconditional = unconditional;
 	h->lost = error;
+}
+
+void
+buffer_abandon(struct mount *m, struct handle *h)
+{
+	MOUNT_TRACE(m, "handle %llu: the buffer of %zu bytes is dropped: its writer was killed",
+	            (unsigned long long)h->fh, h->edited.len);
+	buffer_lose(m, h, ECANCELED);
 }
 
 /* ---- editing ---- */

@@ -206,6 +206,16 @@ commit_heard(struct mount *m, struct call *c, const struct client_answer *a)
 		c->next(m, c);
 }
 
+/* True if there is something to commit. A call that commits or reads drops what a killed writer has
+ * left; only a write goes on with it. */
+static bool
+is_pending(struct mount *m, struct handle *h)
+{
+	if (buffer_is_orphaned(h))
+		buffer_abandon(m, h);
+	return h->edit != EDIT_NONE;
+}
+
 void
 commit(struct mount *m, struct call *c, call_next *next)
 {
@@ -215,7 +225,7 @@ commit(struct mount *m, struct call *c, call_next *next)
 	must(h->active == c);
 	c->next = next;
 	c->error = 0;
-	if (h->edit == EDIT_NONE) {
+	if (!is_pending(m, h)) {
 		next(m, c);
 	} else if (h->refused || h->inode->dead) {
 		c->error = h->refused ? h->refused : ESTALE;
@@ -236,7 +246,7 @@ commit_or_owed(struct mount *m, struct call *c, bool again, call_next *next)
 {
 	struct handle *h = c->handle;
 
-	if (h->edit != EDIT_NONE) {
+	if (is_pending(m, h)) {
 		commit(m, c, next);
 		return;
 	}
@@ -264,7 +274,7 @@ commit_behind(struct mount *m, struct handle *h)
 	struct op op;
 	int error = 0;
 
-	if (h->edit == EDIT_NONE || h->committing)
+	if (h->committing || !is_pending(m, h))
 		return;
 	if (h->refused || (h->inode->dead && !inode_lives_on(h->inode))) {
 		error = h->refused ? h->refused : ESTALE;
@@ -325,6 +335,10 @@ flush_obstacle(const struct handle *h, const struct mount_event *e)
 {
 	if (h->edit == EDIT_NONE)
 		return "nothing is written";
+	if (e->fate == FATE_KILLED)
+		return "a killed process commits nothing";
+	if (buffer_is_orphaned(h))
+		return "its writer was killed";
 	if (h->truncation && !is_opener(h, e->pid))
 		return "another process has truncated it";
 	if (h->truncation && e->has_other)
@@ -367,29 +381,10 @@ commit_wants(struct handle *h, const struct mount_event *e)
 static bool
 killed_writer(const struct handle *h, const struct mount_event *e)
 {
-	if (e->fate != FATE_KILLED || h->edit == EDIT_NONE)
+	if (e->fate != FATE_KILLED || h->edit == EDIT_NONE || h->committing)
 		return false;
 	return buffer_written_by(h, e->lock_owner, e->pid) ||
-	       (h->truncation && is_opener(h, e->pid));
-}
-
-/* The writes of a killed process may be incomplete, so they are not committed. If other processes
- * have written into the same buffer, they commit it with their own close, but it is not committed
- * without them. */
-static void
-flush_killed(struct mount *m, struct handle *h, const struct mount_event *e)
-{
-	if (h->committing || !killed_writer(h, e))
-		return;
-	if (buffer_written_by_others(h, e->lock_owner, e->pid)) {
-		MOUNT_TRACE(m, "handle %llu: a writer was killed: only another one commits",
-		            (unsigned long long)h->fh);
-		h->tainted = true;
-	} else {
-		MOUNT_TRACE(m, "handle %llu: the buffer of %zu bytes is dropped: its writer was killed",
-		            (unsigned long long)h->fh, h->edited.len);
-		buffer_lose(m, h, ECANCELED);
-	}
+	       (h->truncation && process_is(e->pid, h->opener));
 }
 
 /* When the caller was answered before, another process may have its number as an owner, and another
@@ -434,8 +429,7 @@ flush_entered(struct mount *m, struct call *c)
 {
 	struct handle *h = c->handle;
 
-	flush_killed(m, h, &c->event);
-	if ((!h->tainted || c->event.fate != FATE_KILLED) && flush_commits(h, &c->event))
+	if (flush_commits(h, &c->event))
 		commit(m, c, flush_committed);
 	else
 		flush_nothing(m, c);
@@ -448,7 +442,7 @@ flush_enters(const struct handle *h, const struct mount_event *e)
 {
 	const bool idle = h->active == NULL && TAILQ_EMPTY(&h->queue);
 
-	return h->edit != EDIT_NONE && (idle || flush_commits(h, e) || killed_writer(h, e));
+	return h->edit != EDIT_NONE && (idle || flush_commits(h, e));
 }
 
 /* A flush with nothing to commit and no lock of its owner sends nothing to the cell and does not
@@ -469,9 +463,8 @@ commit_flush(struct mount *m, struct call *c)
 	if (process_is(c->event.pid, h->opener) &&
 	    (c->event.fate == FATE_EXITING || c->event.fate == FATE_KILLED))
 		h->opener_gone = true;
-	/* The close of a process that was killed may be given up before it has entered. */
-	if (!h->committing && killed_writer(h, &c->event))
-		h->tainted = true;
+	if (killed_writer(h, &c->event))
+		buffer_disown(h, &c->event);
 	l = record_lock(h, &c->event);
 	c->acquisition = l ? l->acquisition : 0;
 	/* The owner's number is used again as soon as the close is answered. */

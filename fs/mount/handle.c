@@ -253,7 +253,7 @@ handle_close(struct mount *m, struct handle *h)
 	if (h->inode) {
 		m->handles.files -= h->kind == HANDLE_FILE;
 		if (h->tainted)
-			buffer_drop(m, h);
+			buffer_abandon(m, h);
 		commit_behind(m, h);
 		flock_released(m, h);
 		record_lock_released(m, h);

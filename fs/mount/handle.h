@@ -64,7 +64,7 @@ struct handle {
 	bool truncation;         /* the edit is only the truncation of an open */
 	int lost;                /* why the former buffer was not committed; 0 from an edit on */
 	bool unconditional;      /* the next commit is the first after O_TRUNC, unguarded */
-	bool tainted;            /* a writer was killed before its close */
+	bool tainted;            /* one of its writers was killed, and is none any more */
 	bool dated;              /* its writer has set mtime_ns for the coming commit */
 	int64_t mtime_ns;
 	struct writer *writers;

@@ -371,6 +371,13 @@ void buffer_note_writer(struct handle *h, const struct mount_event *e);
 bool buffer_written_by(const struct handle *h, uint64_t lock_owner, pid_t pid);
 /* True if another one has, too. */
 bool buffer_written_by_others(const struct handle *h, uint64_t lock_owner, pid_t pid);
+/* The process of the event was killed, and is no writer any more: what it has written may be half
+ * of something, and is committed with what others write, or not at all. */
+void buffer_disown(struct handle *h, const struct mount_event *e);
+/* True if that is so, and no other one has written yet. */
+bool buffer_is_orphaned(const struct handle *h);
+/* Discards what a killed writer has left. */
+void buffer_abandon(struct mount *m, struct handle *h);
 /* True if this owner, or this process, is owed the error, because it has written what was lost, or
  * because any caller is. */
 bool buffer_lost_by(const struct handle *h, uint64_t lock_owner, pid_t pid);

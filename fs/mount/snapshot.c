@@ -313,7 +313,7 @@ read_look(struct mount *m, struct call *c)
 static void
 read_entered(struct mount *m, struct call *c)
 {
-	if (c->handle->truncation)
+	if (c->handle->truncation || buffer_is_orphaned(c->handle))
 		commit(m, c, read_look);
 	else
 		read_look(m, c);

@@ -211,7 +211,7 @@ case_an_unlock_tells_of_a_write_that_was_lost() {
 	exec 9<> "$d/f"
 	flock 9
 	read -r _ <&9
-	echo intruder > "$d/f"
+	echo the intruder > "$d/f"
 	echo first >&9
 	echo second >&9
 	refused "Operation canceled" flock -u 9
@@ -242,6 +242,19 @@ case_a_killed_command_commits_nothing() {
 	limit 10 python3 -c 'import os; os.write(9, b"half"); os.kill(os.getpid(), 9)' || true
 	exec 9>&-
 	is "$(cat "$d/f")" old
+}
+
+# The next command goes on where the killed one has stopped, which had more to write.
+case_a_command_after_a_killed_one() {
+	echo old > "$d/f"
+	{ timeout 0.3 bash -c 'echo part; sleep 9' || echo "rc $?"; } > "$d/f"
+	is "$(cat "$d/f")" "$(printf 'part\nrc 124')"
+	exec 9<> "$d/f"
+	limit 10 python3 -c 'import os; os.write(9, b"half"); os.kill(os.getpid(), 9)' || true
+	sync "$d/f"
+	is "$(limit 10 head -c 4 <&9)" "$(printf '\nrc ')"
+	exec 9>&-
+	is "$(cat "$d/f")" "$(printf 'part\nrc 124')"
 }
 
 case_a_failed_copy_replaces_nothing() {
