@@ -17,7 +17,7 @@ book() {
 	awk -v text="$1" '/^```/ { code = !code } code && index($0, text) == 1 { on = 1 }
 		on { print; if (!/\\$/) exit }' "$book" |
 		sed "s|HOST:PORT|127.0.0.1:$port|; s|[abc]\.example:7000|127.0.0.1:@|g
-			s|/backup/|$work/backup/|; s|/var/lib/lscell|$cell/1|" |
+			s|/backup/|$work/backup/|; s|/var/lib/lsfs/dc1|$cell/1|" |
 		while IFS= read -r line; do
 			while [[ $line == *@* ]]; do line=${line/@/$(free_port)}; done
 			echo "$line"
@@ -77,7 +77,7 @@ case_restore_two_of_three() {
 	for i in 2 4; do kill_replica $i; rm -r "${cell:?}/$i"; done
 	kill -TERM "$(replica 1)"
 	wait_until "the last one has stopped" has_ended 1
-	does "lsctl restore /var/lib/lscell --dir ./dc1"
+	does "lsctl restore /var/lib/lsfs/dc1 --dir ./dc1"
 	cell=$work/desk/dc1
 	for i in 1 2 3; do start_replica $i; done
 	limit 60 "$LSFS" -o "key=$cell/admin.key" "$cell/dc1.conf" "$m"
