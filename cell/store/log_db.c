@@ -58,7 +58,7 @@ log_db_open(struct log_db *log, const char *directory, const char *cell, uint8_t
 	bool ok;
 	int rc;
 
-	*log = (struct log_db){.watermark_file.fd = -1};
+	*log = (struct log_db){.replica = replica, .watermark_file.fd = -1};
 	rc = watermark_read(directory, WATERMARK_LOG, &log->watermark);
 	log->watermark_lost = rc == -EBADMSG;
 	if (rc != 0 && !log->watermark_lost) {
@@ -177,6 +177,32 @@ check_vote(const struct log_db *log, const struct px_recovered *r, char *why, si
 	return false;
 }
 
+/* The own mark names the disk, and without it the vote would be lost. Where its row is damaged, or
+ * may be an old version, that of the watermark takes its place, as one that was welcomed: nothing
+ * that was said under it is said again. But not for an old copy, whose entries were not dropped,
+ * nor where the file is missing: so is all on a disk that was emptied. */
+static void
+find_own_mark(struct log_db *log)
+{
+	struct log_db_found *f = &log->found;
+	const struct watermark *m = &log->watermark;
+	size_t at = 0;
+
+	while (at < f->marks_n && f->marks[at].replica != log->replica)
+		at++;
+	if (m->own == 0 || (log->older && !f->torn) ||
+	    (at < f->marks_n && (!f->torn || f->marks[at].incarnation > m->own)))
+		return;
+	if (at == f->marks_n) {
+		ARRAY_ROOM(f->marks, f->marks_n, f->marks_room);
+		f->marks_n++;
+	}
+	f->marks[at] = (struct mark){.replica = log->replica,
+	                             .incarnation = m->own,
+	                             .start = m->start,
+	                             .slot = 1};
+}
+
 bool
 log_db_recover(struct log_db *log, uint64_t applied, enum log_db_reader reader,
                struct px_recovered *r, char *why, size_t why_size)
@@ -200,6 +226,7 @@ log_db_recover(struct log_db *log, uint64_t applied, enum log_db_reader reader,
 	r->wait.ns = f->none_left ? 0 : f->longest_ns;
 	if (f->leases_lost || f->torn || log->older)
 		r->wait = span_ms(LIMIT_LEASE_MAX_S * 1000);
+	find_own_mark(log);
 	r->marks = f->marks;
 	r->marks_n = f->marks_n;
 	f->marks = NULL;
@@ -359,6 +386,9 @@ log_db_start(struct log_db *log, const char *directory, const char *cell, uint8_
 	log->old_leases_end = mono_add(clock_now(), span_ms(2 * LIMIT_LEASE_MAX_S * 1000));
 	log->watermark.incarnation = r->incarnation;
 	log->watermark.ballot = r->promised;
+	log->watermark.own = 0;
+	for (size_t i = 0; i < r->marks_n; i++)
+		log_db_note_mark(log, &r->marks[i]);
 	log->watermark.slot = highest(log->watermark.slot, highest(log_db_last(r), r->damaged));
 	sqlite_update_wal(&log->db);
 	log->watermark.wal = log->db.wal;

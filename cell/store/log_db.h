@@ -76,6 +76,7 @@ enum log_db_statement {
 struct log_db {
 	struct sqlite_db db;
 	struct log_db_found found; /* valid until log_db_start */
+	uint8_t replica;           /* whose log it is */
 	struct watermark_file watermark_file;
 	struct watermark watermark;            /* includes the open transaction */
 	struct watermark durable;              /* as of the last commit */
@@ -144,6 +145,8 @@ bool log_db_write_prepare(struct log_db *log, char *why, size_t why_size);
 /* Writes all that was recovered from a damaged file; call it within a transaction. An SQLite result
  * code. */
 int log_db_write_recovered(struct log_db *log, const struct px_recovered *r);
+/* The watermark has the own mark, too. */
+void log_db_note_mark(struct log_db *log, const struct mark *m);
 
 /* The checksum of a row: over n numbers, in the order of its columns. */
 uint64_t log_db_sum(const uint64_t *numbers, size_t n);

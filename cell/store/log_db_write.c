@@ -113,9 +113,19 @@ write_lease(struct log_db *log, span_t length)
 	return WRITE(log->statements[LOG_LEASE], log->watermark.incarnation, (uint64_t)length.ns);
 }
 
+void
+log_db_note_mark(struct log_db *log, const struct mark *m)
+{
+	if (m->replica != log->replica)
+		return;
+	log->watermark.own = m->incarnation;
+	log->watermark.start = m->start;
+}
+
 static int
 write_mark(struct log_db *log, const struct mark *m)
 {
+	log_db_note_mark(log, m);
 	return WRITE(log->statements[LOG_MARK], m->replica, m->incarnation, m->start,
 	             m->ballot.round, m->ballot.replica, m->slot, m->proof);
 }

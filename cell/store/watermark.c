@@ -21,13 +21,14 @@ print_line(char line[LINE + 1], const struct watermark *m)
 	memset(line, ' ', LINE);
 	line[snprintf(line, BODY,
 	              "%" PRIu64 " incarnation %" PRIu64 " ballot %" PRIu64 ".%u slot %" PRIu64
-	              " wal %016" PRIx64 " %" PRIu32,
+	              " wal %016" PRIx64 " %" PRIu32 " own %" PRIu64 " %016" PRIx64,
 	              m->count, m->incarnation, m->ballot.round, m->ballot.replica, m->slot,
-	              m->wal.salt, m->wal.frames)] = ' ';
+	              m->wal.salt, m->wal.frames, m->own, m->start)] = ' ';
 	snprintf(line + BODY, LINE + 1 - BODY, " %016" PRIx64 "\n",
 	         checksum((struct bytes){(uint8_t *)line, BODY}));
 }
 
+/* An earlier program has written no own mark. */
 static bool
 parse_line(const char line[LINE], struct watermark *m)
 {
@@ -39,9 +40,9 @@ parse_line(const char line[LINE], struct watermark *m)
 	text[LINE] = '\0';
 	if (sscanf(text,
 	           "%" SCNu64 " incarnation %" SCNu64 " ballot %" SCNu64 ".%u slot %" SCNu64
-	           " wal %" SCNx64 " %" SCNu32,
+	           " wal %" SCNx64 " %" SCNu32 " own %" SCNu64 " %" SCNx64,
 	           &m->count, &m->incarnation, &m->ballot.round, &replica, &m->slot, &m->wal.salt,
-	           &m->wal.frames) != 7 ||
+	           &m->wal.frames, &m->own, &m->start) < 7 ||
 	    sscanf(text + BODY, " %" SCNx64, &sum) != 1 || replica > 255)
 		return false;
 	m->ballot.replica = (uint8_t)replica;

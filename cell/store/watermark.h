@@ -43,6 +43,7 @@ struct watermark {
 	uint64_t incarnation; /* the highest that was begun */
 	struct ballot ballot; /* the highest that was promised */
 	uint64_t slot;        /* the highest that was accepted */
+	uint64_t own, start;  /* incarnation and start of the replica's own mark; 0: not known */
 };
 
 struct watermark_file {

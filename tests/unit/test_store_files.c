@@ -553,3 +553,67 @@ STORE_TEST(test_the_state_of_the_last_member)
 	damage_state_of_two(MEMBER_LEARNER);
 	assert_fetches_its_state();
 }
+
+/* ---- the own mark, which names the disk: without it the replica would lose its vote ---- */
+
+static void
+make_marked(void)
+{
+	const struct mark own = {.replica = 1, .incarnation = 4, .start = 7, .slot = 1};
+
+	begin_anew();
+	f.others = true;
+	fixture_open_started(&f);
+	fixture_put(&f, &(struct px_record){.kind = PX_RECORD_PROMISE, .ballot = {5, 2}});
+	fixture_put(&f, &(struct px_record){.kind = PX_RECORD_MARK, .mark = own});
+	fixture_log_slots(&f, 1, 5);
+	fixture_close(&f);
+}
+
+/* Now, and after the log was written again. */
+static void
+check_own_mark(void)
+{
+	for (int life = 0; life < 2; life++) {
+		assert_true(fixture_open(&f));
+		assert_int_equal(f.recovered.marks_n, 1);
+		assert_int_equal(f.recovered.marks[0].replica, 1);
+		assert_int_equal(f.recovered.marks[0].incarnation, 4);
+		assert_int_equal(f.recovered.marks[0].start, 7);
+		assert_int_equal(f.recovered.marks[0].slot, 1);
+		fixture_close(&f);
+	}
+}
+
+STORE_TEST(test_own_mark)
+{
+	make_marked();
+	fixture_remove_file(&f, "marks");
+	check_own_mark();
+	make_marked();
+	fixture_sql(&f, "log.db", "UPDATE marks SET start = 8");
+	check_own_mark();
+	make_marked();
+	fixture_sql(&f, "log.db", "DROP TABLE marks");
+	check_own_mark();
+	make_marked();
+	fixture_overwrite(&f, "log.db", 0, "no database", 11);
+	check_own_mark();
+}
+
+/* The entries of an old copy may be others than were acknowledged, and an emptied disk has none:
+ * neither is helped to a vote. */
+STORE_TEST(test_own_mark_of_an_old_copy)
+{
+	make_marked();
+	fixture_sql(&f, "log.db", "DELETE FROM entries WHERE slot > 3; DELETE FROM marks");
+	assert_true(fixture_open(&f));
+	assert_int_equal(f.recovered.damaged, 5);
+	assert_int_equal(f.recovered.marks_n, 0);
+	fixture_close(&f);
+	make_marked();
+	fixture_remove_file(&f, "log.db");
+	assert_true(fixture_open(&f));
+	assert_int_equal(f.recovered.marks_n, 0);
+	fixture_close(&f);
+}
