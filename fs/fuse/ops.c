@@ -367,9 +367,7 @@ ops_flock(fuse_req_t req, struct mount_event event, int how)
 static void
 op_flock(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *file, int how)
 {
-	ops_flock(req,
-	          (struct mount_event){.ino = ino, .fh = file->fh, .lock_owner = file->lock_owner},
-	          how);
+	ops_flock(req, (struct mount_event){.ino = ino, .fh = file->fh}, how);
 }
 
 static struct mount_event

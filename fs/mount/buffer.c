@@ -12,10 +12,11 @@ process_is(pid_t a, pid_t b)
 	return a != 0 && a == b;
 }
 
+/* The owner of an OFD lock is no process. */
 static bool
 is_writer(const struct writer *w, uint64_t lock_owner, pid_t pid)
 {
-	return w->lock_owner && lock_owner ? w->lock_owner == lock_owner : process_is(w->pid, pid);
+	return (lock_owner != 0 && w->lock_owner == lock_owner) || process_is(w->pid, pid);
 }
 
 static bool
@@ -64,11 +65,10 @@ buffer_note_writer(struct handle *h, const struct mount_event *e)
 }
 
 void
-buffer_disown(struct handle *h, const struct mount_event *e)
+buffer_forget_writer(struct handle *h, const struct mount_event *e)
 {
 	size_t kept = 0;
 
-	h->tainted = true;
 	for (size_t n = 0; n < h->writers_n; n++)
 		if (!is_writer(&h->writers[n], e->lock_owner, e->pid))
 			h->writers[kept++] = h->writers[n];
@@ -399,10 +399,6 @@ buffer_write(struct mount *m, struct call *c)
 	} else if (c->event.data.len == 0) {
 		call_count(m, c, 0);
 	} else {
-		/* The process of the writer is looked up before the call waits for the handle: the
-		 * call that it waits for may end the buffer whose writers name the process. */
-		if (c->event.pid == 0)
-			c->event.pid = buffer_knows_process(c->handle, &c->event);
 		handle_enter(m, c, write_entered);
 	}
 }

@@ -18,7 +18,7 @@ owe(struct handle *h, int error, bool heard)
 	if (!first && heard)
 		return false;
 	h->creditors_n = 0;
-	h->rename_told = false;
+	h->others_told = false;
 	if (!first)
 		return false;
 	h->owed = error;
@@ -53,6 +53,18 @@ static bool
 is_owed_to(const struct handle *h, const struct mount_event *e)
 {
 	return h->dead || buffer_lost_by(h, e->lock_owner, e->pid);
+}
+
+/* Another process that asks is told once, too, and the writers all the same. */
+static int
+tell_owed(struct handle *h, const struct mount_event *e)
+{
+	if (h->heard || is_owed_to(h, e))
+		return take_owed(h);
+	if (h->others_told)
+		return 0;
+	h->others_told = h->owed != 0;
+	return h->owed;
 }
 
 int
@@ -146,17 +158,26 @@ commit_in_memory(struct mount *m, struct handle *h)
 	return 0;
 }
 
-/* The call that commits returns the error. If it was answered before, or is a close, whose error
- * shells ignore, the writers are owed the error. */
+/* The call that commits returns the error. The other writers have not heard it then, nor has any if
+ * the call was answered before: they are owed it. A close, whose error shells ignore, is owed it
+ * again. The process that has truncated the file counts as a writer. */
 static void
 commit_failed(struct mount *m, struct call *c)
 {
 	struct handle *h = c->handle;
+	const struct mount_event *e = &c->event;
+	bool unheard;
 
 	MOUNT_TRACE(m, "handle %llu: the buffer of %zu bytes is dropped: %s",
 	            (unsigned long long)h->fh, h->edited.len, rc_errno_name(c->error));
-	if (c->answered || c->event.kind == MOUNT_FLUSH)
-		commit_owe(h, c->error, !c->answered);
+	if (h->truncation && !h->opener_gone)
+		buffer_note_writer(h, &(struct mount_event){.pid = h->opener});
+	unheard = c->answered || buffer_written_by_others(h, e->lock_owner, e->pid);
+	if (unheard && !c->answered)
+		buffer_forget_writer(h, e);
+	if (unheard || e->kind == MOUNT_FLUSH)
+		commit_owe(h, c->error, !unheard);
+	h->others_told = !c->answered;
 	buffer_lose(m, h, c->error);
 }
 
@@ -250,7 +271,7 @@ commit_or_owed(struct mount *m, struct call *c, bool again, call_next *next)
 		commit(m, c, next);
 		return;
 	}
-	c->error = again || !h->heard ? take_owed(h) : 0;
+	c->error = again || !h->heard ? tell_owed(h, &c->event) : 0;
 	next(m, c);
 }
 
@@ -366,10 +387,12 @@ commit_wants(struct handle *h, const struct mount_event *e)
 {
 	unsigned wants = 0;
 
-	if (h->edit != EDIT_NONE)
-		wants |= WANTS_FATE;
 	if ((h->edit != EDIT_NONE || h->owed != 0) && !buffer_knows_process(h, e))
 		wants |= WANTS_PROCESS;
+	if (e->kind != MOUNT_FLUSH)
+		return wants;
+	if (h->edit != EDIT_NONE)
+		wants |= WANTS_FATE;
 	if (record_lock(h, e))
 		wants |= WANTS_FATE;
 	if (h->truncation)
@@ -456,15 +479,15 @@ commit_flush(struct mount *m, struct call *c)
 	if (!handle_of_call(m, c))
 		return;
 	h = c->handle;
-	if (c->event.pid == 0)
-		c->event.pid = buffer_knows_process(h, &c->event);
 	if (!TAILQ_EMPTY(&h->inode->locks))
 		flock_flushed(m, h);
 	if (process_is(c->event.pid, h->opener) &&
 	    (c->event.fate == FATE_EXITING || c->event.fate == FATE_KILLED))
 		h->opener_gone = true;
-	if (killed_writer(h, &c->event))
-		buffer_disown(h, &c->event);
+	if (killed_writer(h, &c->event)) {
+		h->tainted = true;
+		buffer_forget_writer(h, &c->event);
+	}
 	l = record_lock(h, &c->event);
 	c->acquisition = l ? l->acquisition : 0;
 	/* The owner's number is used again as soon as the close is answered. */

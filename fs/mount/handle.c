@@ -124,6 +124,10 @@ handle_of_call(struct mount *m, struct call *c)
 	}
 	handle_refer(c, h);
 	call_refer(c, h->inode);
+	/* This is looked up before the call waits for the handle: the call that it waits for may
+	 * end the buffer whose writers name the process. */
+	if (c->event.pid == 0)
+		c->event.pid = buffer_knows_process(h, &c->event);
 	return true;
 }
 

@@ -371,10 +371,10 @@ void buffer_note_writer(struct handle *h, const struct mount_event *e);
 bool buffer_written_by(const struct handle *h, uint64_t lock_owner, pid_t pid);
 /* True if another one has, too. */
 bool buffer_written_by_others(const struct handle *h, uint64_t lock_owner, pid_t pid);
-/* The process of the event was killed, and is no writer any more: what it has written may be half
- * of something, and is committed with what others write, or not at all. */
-void buffer_disown(struct handle *h, const struct mount_event *e);
-/* True if that is so, and no other one has written yet. */
+/* The process of the event is no writer any more. */
+void buffer_forget_writer(struct handle *h, const struct mount_event *e);
+/* True if a writer was killed, and no other one has written: the buffer may be half of something,
+ * and is committed with what others write, or not at all. */
 bool buffer_is_orphaned(const struct handle *h);
 /* Discards what a killed writer has left. */
 void buffer_abandon(struct mount *m, struct handle *h);
@@ -414,7 +414,7 @@ int commit_unheard(struct handle *h, const struct mount_event *e);
 void commit_read_again(struct handle *h);
 /* FLUSH: a close by one of those that have the handle open. */
 void commit_flush(struct mount *m, struct call *c);
-/* The part of mount_wants for FLUSH. */
+/* The part of mount_wants for a call that may commit, or tell what is owed. */
 unsigned commit_wants(struct handle *h, const struct mount_event *e);
 /* FSYNC: commits, and returns what is owed. */
 void commit_fsync(struct mount *m, struct call *c);

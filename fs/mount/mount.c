@@ -122,7 +122,9 @@ handle_wants(struct mount *m, const struct mount_event *e)
 		return transaction_wants(h);
 	if (h == NULL || h->inode == NULL)
 		return 0;
-	if (e->kind == MOUNT_FLUSH)
+	if (e->kind == MOUNT_READ && !h->truncation)
+		return 0;
+	if (e->kind != MOUNT_WRITE)
 		return commit_wants(h, e);
 	return buffer_knows_process(h, e) ? 0 : WANTS_PROCESS;
 }
@@ -143,13 +145,15 @@ mount_wants(const struct mount *m, const struct mount_event *event)
 		return event->flags & O_TRUNC ? WANTS_PROCESS : 0;
 	case MOUNT_FLOCK:
 	case MOUNT_SETLK:
-		return event->lock_mode != LOCK_NONE ? WANTS_PROCESS : 0;
+		return event->lock_mode != LOCK_NONE ? WANTS_PROCESS : handle_wants(own, event);
 	case MOUNT_GETATTR:
 		return is_being_written(own, event) ? WANTS_PROCESS : 0;
 	case MOUNT_GETXATTR: /* the cell may know of more holders than the mount */
 		return xattr_is_of_holder(event->name) ? WANTS_PROCESS : 0;
+	case MOUNT_READ:
 	case MOUNT_WRITE:
 	case MOUNT_FLUSH:
+	case MOUNT_FSYNC:
 		return handle_wants(own, event);
 	case MOUNT_INTERRUPT:
 		return call_wants_fate(own, event->call) ? WANTS_FATE : 0;

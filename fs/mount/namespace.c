@@ -459,7 +459,7 @@ rename_committed(struct mount *m, struct call *holder)
 {
 	struct call *c = holder->parent;
 
-	holder->handle->rename_told |= holder->error != 0;
+	holder->handle->others_told |= holder->error != 0;
 	if (holder->error == ESTALE)
 		holder->error = holder->handle->inode->dead ? ENOENT : EIO;
 	if (c->error == 0)
@@ -474,7 +474,7 @@ rename_entered(struct mount *m, struct call *holder)
 {
 	struct handle *h = holder->handle;
 
-	if (!h->heard && !h->rename_told)
+	if (!h->heard && !h->others_told)
 		holder->error = h->owed;
 	if (holder->error)
 		rename_committed(m, holder);

@@ -182,6 +182,16 @@ name_call(struct player *p, struct mount_event e)
 	start(p, e);
 }
 
+/* The kernel tells of the caller's table of open files with these. */
+static uint64_t
+lock_owner(const struct mount_event *e)
+{
+	return e->kind == MOUNT_WRITE || e->kind == MOUNT_FLUSH || e->kind == MOUNT_RELEASE ||
+	               e->kind == MOUNT_SETLK || e->kind == MOUNT_GETLK
+	           ? bench_lock_owner(e->pid)
+	           : 0;
+}
+
 /* A call through a descriptor. */
 static void
 handle_call(struct player *p, struct mount_event e)
@@ -192,7 +202,7 @@ handle_call(struct player *p, struct mount_event e)
 	e.pid = by(p);
 	e.ino = d->ino;
 	e.fh = d->fh;
-	e.lock_owner = script_value_number(p->s, "owner", bench_lock_owner(e.pid));
+	e.lock_owner = script_value_number(p->s, "owner", lock_owner(&e));
 	e.offset = (int64_t)script_value_number(p->s, "at", 0);
 	e.size = script_value_number(p->s, "size", 131072);
 	e.for_page = call_option(p, "page");
@@ -475,7 +485,7 @@ PUBLIC_COMMAND(call_wants)
 	unsigned wants;
 
 	e.flags = call_flags(p, script_word(s));
-	e.lock_owner = bench_lock_owner(e.pid);
+	e.lock_owner = lock_owner(&e);
 	wants = bench_wants(p->b, e);
 	say(p, "%s%s%s%s", wants ? "its" : "nothing", wants & WANTS_PROCESS ? " process" : "",
 	    wants & WANTS_FATE ? " fate" : "", wants & WANTS_DESCRIPTORS ? " descriptors" : "");
