@@ -90,21 +90,27 @@ buffer_knows_process(const struct handle *h, const struct mount_event *e)
 	return h->opener_thread == e->thread && !h->opener_gone ? h->opener : 0;
 }
 
+/* The process has written or truncated through the handle. */
+static bool
+is_changed_by(const struct handle *h, pid_t pid)
+{
+	return buffer_written_by(h, 0, pid) || (h->unconditional && process_is(h->opener, pid));
+}
+
 struct handle *
 buffer_of_process(const struct inode *i, uint64_t fh, pid_t pid)
 {
-	struct handle *h;
+	struct handle *h, *found = NULL;
 
 	TAILQ_FOREACH(h, &i->handles, of_inode) {
 		if (h->edit == EDIT_NONE)
 			continue;
-		if (h->fh == fh || (h->unconditional && process_is(h->opener, pid)))
+		if (h->fh == fh)
 			return h;
-		for (size_t n = 0; n < h->writers_n; n++)
-			if (process_is(h->writers[n].pid, pid))
-				return h;
+		if (found == NULL && is_changed_by(h, pid))
+			found = h;
 	}
-	return NULL;
+	return found;
 }
 
 void
