@@ -262,6 +262,8 @@ handle_close(struct mount *m, struct handle *h)
 		flock_released(m, h);
 		record_lock_released(m, h);
 		TAILQ_REMOVE(&h->inode->handles, h, of_inode);
+		if (h->mapped)
+			snapshot_pages_stay(h);
 		if (TAILQ_EMPTY(&h->inode->handles))
 			version_set(m, &h->inode->last, NULL);
 		event_watch_follow(m, h->inode);
@@ -398,6 +400,7 @@ open_done(struct mount *m, struct call *c)
 	}
 	if (c->event.flags & O_TRUNC)
 		open_truncate(m, h);
+	snapshot_pages_go(m, h->inode, c->event.ino);
 	call_opened(m, c, h->fh);
 }
 
@@ -483,6 +486,7 @@ create_done(struct mount *m, struct call *c)
 	if ((c->event.flags & O_TRUNC) && h->base == NULL)
 		open_truncate(m, h);
 	h->unconditional = (c->event.flags & O_TRUNC) != 0;
+	snapshot_pages_go(m, h->inode, h->inode->ino);
 	call_created(m, c, h->inode, h->fh);
 }
 

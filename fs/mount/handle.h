@@ -51,6 +51,7 @@ struct handle {
 	bool at_end;            /* the last read was at or past the end */
 	struct version *mapped; /* counted; the version in the kernel's pages of `mapped_ino` */
 	uint64_t mapped_ino;
+	bool mapped_before; /* through another handle, which is closed: until the next open */
 
 	/* The buffer: the uncommitted writes. */
 	enum edit edit;

@@ -9,7 +9,8 @@
  *
  * The kernel's pages are different: all mappings of a node share them, through whichever handle
  * they were requested. They show one committed version as long as a handle is open through which
- * pages were requested. */
+ * pages were requested, and where others are open, until the next open, at which the kernel drops
+ * them. */
 #include <fcntl.h>
 #include <string.h>
 #include "fs/mount/internal.h"
@@ -334,11 +335,40 @@ page_version(const struct handle *asked, uint64_t ino)
 	return NULL;
 }
 
+void
+snapshot_pages_stay(const struct handle *h)
+{
+	struct handle *other, *heir = NULL;
+
+	TAILQ_FOREACH(other, &h->inode->handles, of_inode) {
+		if (other->mapped && other->mapped_ino == h->mapped_ino)
+			return;
+		if (other->mapped == NULL && (other->flags & O_ACCMODE) != O_WRONLY)
+			heir = other;
+	}
+	if (heir == NULL)
+		return;
+	heir->mapped = version_ref(h->mapped);
+	heir->mapped_ino = h->mapped_ino;
+	heir->mapped_before = true;
+}
+
+void
+snapshot_pages_go(struct mount *m, struct inode *i, uint64_t ino)
+{
+	struct handle *h;
+
+	TAILQ_FOREACH(h, &i->handles, of_inode)
+		if (h->mapped_before && h->mapped_ino == ino)
+			version_set(m, &h->mapped, NULL);
+}
+
 static void
 page_answer(struct mount *m, struct call *c, struct version *v)
 {
 	version_set(m, &c->handle->mapped, version_ref(v));
 	c->handle->mapped_ino = c->event.ino;
+	c->handle->mapped_before = false;
 	version_answer(m, c, v);
 }
 

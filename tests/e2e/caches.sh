@@ -116,6 +116,28 @@ case_nor_behind_a_stopped_daemon() {
 	wait $reader
 }
 
+# The kernel keeps its pages when the descriptor is closed through which they were read.
+case_what_is_sent_is_of_one_version() {
+	both_mounts <<-'P'
+		import os, sys
+		here, there = (m + "/sent" for m in sys.argv[1:3])
+		size = 200000
+		out = os.memfd_create("out")
+		def sent(fd, count):
+		    at = os.lseek(out, 0, os.SEEK_END)
+		    return set(os.pread(out, os.sendfile(out, fd, 0, count), at))
+		open(there, "wb").write(b"a" * size)
+		first, second, idle = (os.open(here, os.O_RDONLY) for _ in range(3))
+		assert sent(first, 4096) == {ord("a")}
+		os.close(first)
+		open(there, "wb").write(b"b" * size)
+		assert len(sent(second, size)) == 1, sent(second, size)
+		os.close(second)
+		third = os.open(here, os.O_RDONLY)
+		assert sent(third, size) == {ord("b")}
+	P
+}
+
 # A name that leads to a file on one mount, and then to a directory, and back again. The other one's
 # kernel may take the directory for what it was, until it looks the name up again.
 case_a_name_changes_its_kind() {
