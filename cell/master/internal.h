@@ -56,6 +56,7 @@ struct principal_usage {
 	RB_ENTRY(principal_usage) link;
 	struct bytes principal; /* owned */
 	size_t connections, sessions;
+	size_t openings;         /* sessions whose create_session is in the log */
 	size_t waiters;          /* for locks */
 	size_t requests, window; /* without a reply, and their bytes */
 };
@@ -73,8 +74,12 @@ void m_usage_disconnect(struct master *m, struct m_connection *c);
 void m_usage_join(struct master *m, struct m_session *s, struct bytes principal);
 /* Counts the session no longer, of which no waiter and no request is counted any more. */
 void m_usage_part(struct master *m, struct m_session *s);
-/* True if the principal may have one more session. */
+/* True if the principal may have one more session, beside those that it is opening. */
 bool m_usage_session_fits(struct master *m, struct bytes principal);
+/* Counts a session that is being opened. */
+struct principal_usage *m_usage_opening(struct master *m, struct bytes principal);
+/* Counts it no longer: it is one, or will not be. */
+void m_usage_opened(struct master *m, struct principal_usage *u);
 /* True if the session's principal may have one more waiter. */
 bool m_usage_waiter_fits(const struct m_session *s);
 /* Counts a waiter. */
@@ -96,8 +101,9 @@ void m_usage_drop_request(struct m_session *s, size_t bytes);
 struct own_command {
 	TAILQ_ENTRY(own_command) entry;
 	enum op_code op;
-	struct gate_pass *pass; /* of an end_session, finish_session, purge_name or expire */
-	uint64_t connection;    /* create_session */
+	struct gate_pass *pass;        /* of an end_session, finish_session, purge_name or expire */
+	uint64_t connection;           /* create_session, */
+	struct principal_usage *usage; /* and the principal that it is of; else NULL */
 	uint64_t session, node, owner, acquisition; /* grant; session: end_session; node: expire */
 	uint8_t setting;                            /* settle_setting */
 };

@@ -198,13 +198,16 @@ session_create(struct master *m, struct m_connection *c, const struct tree_princ
 	struct op create = OPERATION(create_session, .nonce = msg->nonce, .principal = p->name,
 	                             .principal_generation = p->generation, .host = msg->host,
 	                             .awaited = msg->caching, .lasting = msg->lasting);
+	struct own_command *own;
 
 	if (earlier_session(m, c, msg) != NULL) {
 		m_propose_bounded(m, msg->earlier, &end, m_admission_end(m, NULL, &end))->session =
 		    msg->earlier;
 		m_lock_session_ends(m, msg->earlier, SESSION_EXPIRED);
 	}
-	m_propose(m, 0, &create)->connection = c->id;
+	own = m_propose(m, 0, &create);
+	own->connection = c->id;
+	own->usage = m_usage_opening(m, p->name);
 	m_propose_flush(m);
 	c->opening.under_way = true;
 	memcpy(c->opening.nonce, msg->nonce.data, LIMIT_NONCE);
@@ -312,6 +315,7 @@ m_opening_created(struct master *m, const struct own_command *own, const struct 
 	struct tree_session t;
 	struct m_session *s = NULL;
 
+	m_usage_opened(m, own->usage);
 	if (answer->rc == RC_OK) {
 		must(wire_get_result(RESULT_session, answer->result, &result) == RC_OK);
 		must(tree_session(m->tree, result.session.session, &t));

@@ -23,7 +23,7 @@ static void
 drop_unused(struct master *m, struct principal_usage *u)
 {
 	must(u->sessions > 0 || (u->waiters == 0 && u->requests == 0));
-	if (u->connections > 0 || u->sessions > 0)
+	if (u->connections > 0 || u->sessions > 0 || u->openings > 0)
 		return;
 	RB_REMOVE(principal_usages, &m->usages, u);
 	free((void *)u->principal.data);
@@ -69,7 +69,24 @@ m_usage_session_fits(struct master *m, struct bytes principal)
 {
 	const struct principal_usage *u = principal_usages_find(&m->usages, principal);
 
-	return u == NULL || u->sessions < LIMIT_PRINCIPAL_SESSIONS;
+	return u == NULL || u->sessions + u->openings < LIMIT_PRINCIPAL_SESSIONS;
+}
+
+struct principal_usage *
+m_usage_opening(struct master *m, struct bytes principal)
+{
+	struct principal_usage *u = find_or_add(m, principal);
+
+	u->openings++;
+	return u;
+}
+
+void
+m_usage_opened(struct master *m, struct principal_usage *u)
+{
+	must(u->openings > 0);
+	u->openings--;
+	drop_unused(m, u);
 }
 
 bool

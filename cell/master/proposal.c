@@ -28,6 +28,8 @@ m_proposals_clear(struct master *m)
 		TAILQ_REMOVE(&p->own, own, entry);
 		if (own->pass != NULL)
 			gate_leave(&m->gate, own->pass);
+		if (own->usage != NULL)
+			m_usage_opened(m, own->usage);
 		free(own);
 	}
 	buffer_reset(&p->commands);

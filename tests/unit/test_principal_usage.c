@@ -47,6 +47,34 @@ TEST(test_sessions)
 	world_free(w);
 }
 
+/* Those that are being opened count; they do so no longer when the master is another one. */
+TEST(test_sessions_opened_at_once)
+{
+	struct bare_world *w = world_new(1);
+	const struct message *m;
+	struct tree_session t = {0};
+	struct bare_client c;
+	int n = 0;
+
+	world_add_principal(w, "ann");
+	world_slow_disk(w, true);
+	for (uint32_t i = 0; i < LIMIT_PRINCIPAL_SESSIONS; i++)
+		client_of(w, "ann", i);
+	c = client_of(w, "ann", LIMIT_PRINCIPAL_SESSIONS);
+	world_slow_disk(w, false);
+	world_persist(w);
+	world_pass_ms(w, 1000);
+	m = bare_take(&c, MSG_session_opened);
+	assert_non_null(m);
+	assert_int_equal(m->session_opened.rc, RC_FULL);
+	while (tree_session_of_after(world_tree(w), bytes_of("ann"), t.id, &t))
+		n++;
+	assert_int_equal(n, LIMIT_PRINCIPAL_SESSIONS);
+	open_as(w, "admin", 1);
+	world_restart(w);
+	world_free(w);
+}
+
 /* Requests of one principal to end a session of its own, which takes as long as the leave of its
  * client lasts, leave room for an administrator's. */
 TEST(test_operators)
