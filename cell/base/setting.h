@@ -12,8 +12,9 @@
  * keep their numbers. Units: ms, s, count, bytes. A PROMISE is a lease length that the master
  * promises to clients: after it was lowered, a new master still reckons with the old length until
  * every lease promised with it has ended. One that is OWN to the cell is set by the master, by
- * nobody else, and only grows: minor_version is the version in which the log is written, and which
- * every member understands, last_backup the time of day when a backup was last made (0: never).
+ * nobody else: minor_version is the version in which the log is written, and which every member
+ * understands, and only grows; last_backup is the time of day when a backup was last made (0:
+ * never).
  *
  * A later minor version that adds a setting gives it the default 0, which is not stored: so the
  * state of a cell is the same in programs of both versions until the setting is given. */

@@ -200,18 +200,20 @@ admin_setting(struct replica *r, struct admin_request *o)
 	const bool backup = o->asked.what == OPERATION_BACKED_UP;
 	const uint8_t code =
 	    backup ? SETTING_last_backup : setting_named((const char *)name.data, name.len);
+	const uint64_t noted = tree_setting(r->tree, code),
+	               now = (uint64_t)(r->wall_ns / 1000000000);
 	struct op op = {.code = OP_set_setting};
 	char why[LIMIT_WHY];
 
 	if (backup && o->asked.value == 0)
-		o->asked.value = (uint64_t)(r->wall_ns / 1000000000);
+		o->asked.value = now;
 	op.set_setting = (struct op_set_setting){code, o->asked.value};
 	if (!backup && tree_setting_refused(r->tree, code, o->asked.value, why, sizeof why)) {
 		conclude(r, o, RC_RANGE, 0, why);
 		return;
 	}
-	if (tree_setting(r->tree, code) == o->asked.value ||
-	    (backup && tree_setting(r->tree, code) > o->asked.value)) {
+	/* A later backup counts, unless it is one of the future: by a clock that was far ahead. */
+	if (noted == o->asked.value || (backup && noted > o->asked.value && noted <= now)) {
 		conclude(r, o, RC_OK, 0, "");
 		return;
 	}

@@ -42,7 +42,7 @@ tree_setting_refused(const struct tree *t, uint8_t code, uint64_t value, char *w
 		snprintf(why, why_size, "no such setting");
 		return true;
 	}
-	if (setting_info(code)->kind == SETTING_OWN && value < t->settings.in_force.value[code]) {
+	if (code == SETTING_minor_version && value < t->settings.in_force.value[code]) {
 		snprintf(why, why_size, "%s: only grows", setting_info(code)->name);
 		return true;
 	}

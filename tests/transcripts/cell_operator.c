@@ -69,6 +69,7 @@ operate_question(struct player *p, struct script *w, const char *word, struct ms
 	                                         [OPERATION_RECOVER_PRINCIPAL] = "recover",
 	                                         [OPERATION_ROTATE_KEY] = "rotate-key",
 	                                         [OPERATION_UNLOCK] = "unlock",
+	                                         [OPERATION_BACKED_UP] = "backed-up",
 	                                         [UNKNOWN] = "juggle"};
 
 	m->what = (uint8_t)script_choice(w, word, operations, UNKNOWN + 1);
@@ -91,6 +92,9 @@ operate_question(struct player *p, struct script *w, const char *word, struct ms
 	case OPERATION_UNLOCK:
 		m->value = names_find(p->s, &p->names, script_needed(w));
 		m->generation = script_number(w);
+		break;
+	case OPERATION_BACKED_UP:
+		m->value = script_number(w);
 		break;
 	case OPERATION_ROTATE_KEY:
 	case UNKNOWN:

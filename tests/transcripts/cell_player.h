@@ -28,6 +28,7 @@
  *                    recover admin [new key] |
  *                    add-principal ann [other key] | remove-principal ann |
  *                    unlock f 1 (the generation of its lock) | again-behind 5 COMMAND |
+ *                    backed-up 1000 (the time in seconds; 0: now) |
  *                    sessions | locks | members | settings | status | limits | principals
  *   operator: leaves            hangs up, without an answer
  *   client a [caching]          one with the client library, which keeps its session by itself
