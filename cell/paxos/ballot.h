@@ -4,10 +4,14 @@
 #ifndef LSFS_PAXOS_BALLOT_H
 #define LSFS_PAXOS_BALLOT_H
 
+#include <inttypes.h>
 #include <stdbool.h>
 #include "cell/wire/types.h"
 
 #define BALLOT_NONE ((struct ballot){0, 0})
+/* The format of a ballot in a trace, and its arguments. */
+#define BALLOT "%" PRIu64 ".%u"
+#define BALLOT_OF(b) (b).round, (b).replica
 
 /* No correct cell reaches this round: a message with a higher one is damaged, and no rounds would
  * be left above it. */

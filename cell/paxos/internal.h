@@ -284,10 +284,8 @@ struct px {
 	struct px_rounds rounds;
 };
 
-/* Traces: a verdict, and the formats of a ballot and of a slot in it. */
+/* Traces: a verdict, and the format of a slot in it. */
 #define PX_TRACE(px, ...) TRACE((px)->config.trace, __VA_ARGS__)
-#define BALLOT "%" PRIu64 ".%u"
-#define BALLOT_OF(b) (b).round, (b).replica
 #define SLOT "%" PRIu64
 
 /* ---- update.c ---- */
