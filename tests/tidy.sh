@@ -11,8 +11,8 @@ export LC_ALL=C
 
 cd "${srcdir:-$(dirname "$0")/..}" || exit 1
 allow=tests/tidy.allow
-frames=259
-single=493
+frames=255
+single=399
 
 # In a clone what git knows, in an unpacked archive what is there.
 tracked() {
