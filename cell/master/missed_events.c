@@ -49,22 +49,6 @@ m_missed_wait_no_more(struct master *m, struct m_session *s)
 	s->missed.waits = false;
 }
 
-static void
-tell(struct master *m, struct m_session *s, const struct past_change *c)
-{
-	struct tree_note note = {.kind = notes[c->kind],
-	                         .node = c->node,
-	                         .generation = c->generation,
-	                         .lock_generation = c->generation};
-
-	tree_name_at(m->tree, c->node, c->index - 1, &note.parent, &note.name);
-	m->missed.to = s;
-	m->missed.index = c->index;
-	m->missed.time_ns = c->time_ns;
-	m_event_noted(m, &note);
-	m->missed.to = NULL;
-}
-
 /* Whole entries: the session may be told up to the last of them that it has all. Others may wait
  * already for locks that the session holds. */
 static void
@@ -81,13 +65,23 @@ catch_up(struct master *m, struct m_session *s)
 	}
 	number = tree_change_number(m->tree, q->upto);
 	while (tree_change_after(m->tree, &number, &c)) {
+		struct tree_note note = {.kind = notes[c.kind],
+		                         .node = c.node,
+		                         .generation = c.generation,
+		                         .lock_generation = c.generation};
+
 		if (c.index != q->upto && (!m_has_time(m) || s->events.kept_n >= ROOM)) {
 			m_missed_wait(m, s);
 			return;
 		}
 		q->upto = c.index;
 		m->work += CHANGE_WORK;
-		tell(m, s, &c);
+		tree_name_at(m->tree, c.node, c.index - 1, &note.parent, &note.name);
+		m->missed.to = s;
+		m->missed.index = c.index;
+		m->missed.time_ns = c.time_ns;
+		m_event_noted(m, &note);
+		m->missed.to = NULL;
 	}
 	q->behind = false;
 	RB_FOREACH(w, session_watchers, &s->watches.by_node)

@@ -323,22 +323,10 @@ accept(struct px *px, struct ballot ballot, const struct log_entry *e)
 	return true;
 }
 
-/* A slot and an origin identify one value. Checksum and predecessor are compared as well: a master
- * with a wrong view of this log then sends the value. */
-static bool
-is_here(const struct px *px, const struct slot_header *h)
-{
-	const struct log_window_entry *e;
-
-	if (h->slot <= px->log.base || h->slot > px->log.last)
-		return false;
-	e = log_window_at(&px->log, h->slot);
-	return ballot_equal(e->origin, h->origin) && e->checksum == h->checksum &&
-	       ballot_equal(e->before, h->before);
-}
-
 /* Accepts an entry of which the master sends only the name: its value was accepted here in an
- * earlier ballot, and is recorded again with this one. */
+ * earlier ballot, and is recorded again with this one. A slot and an origin identify one value.
+ * Checksum and predecessor are compared as well: a master with a wrong view of this log then sends
+ * the value. */
 static bool
 accept_named(struct px *px, struct ballot ballot, const struct slot_header *h)
 {
@@ -346,11 +334,14 @@ accept_named(struct px *px, struct ballot ballot, const struct slot_header *h)
 
 	if (h->slot <= px->acceptor.accepted_to)
 		return true;
-	if (h->slot != px->acceptor.accepted_to + 1 || !is_here(px, h) ||
-	    !extends(px, ballot, h->origin, h->before))
+	if (h->slot != px->acceptor.accepted_to + 1 || h->slot <= px->log.base ||
+	    h->slot > px->log.last || !extends(px, ballot, h->origin, h->before))
+		return false;
+	e = log_window_at(&px->log, h->slot);
+	if (!ballot_equal(e->origin, h->origin) || e->checksum != h->checksum ||
+	    !ballot_equal(e->before, h->before))
 		return false;
 	record_ballot(px, ballot);
-	e = log_window_at(&px->log, h->slot);
 	e->ballot = ballot;
 	record_entry(px, h->slot, e);
 	px->acceptor.accepted_to = h->slot;

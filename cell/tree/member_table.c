@@ -193,22 +193,6 @@ set_role(struct tree *t, struct member_row *s, uint8_t role, uint64_t index)
 	DIRTY_ROW(t, members, .key = {s->member.id});
 }
 
-static void
-update(struct tree *t, const struct member *m, uint64_t index)
-{
-	struct member_row *s = member_row_find(t, m->id);
-
-	if (s == NULL) {
-		member_row_add(t, m, index);
-		return;
-	}
-	set_role(t, s, m->role, index);
-	if (!bytes_equal(s->member.address, m->address)) {
-		bytes_set(&s->member.address, m->address);
-		DIRTY_ROW(t, members, .key = {m->id});
-	}
-}
-
 /* The member that was removed first; never that of the greatest id, which shows that the next id is
  * new. */
 static struct member_row *
@@ -234,8 +218,20 @@ replace(struct execution *x, const struct members *list, uint64_t version)
 		if (listed(list, t->members.rows[i].member.id) == NULL)
 			set_role(t, &t->members.rows[i], MEMBER_REMOVED, x->index);
 	}
-	for (size_t i = 0; i < list->n; i++)
-		update(t, &list->member[i], x->index);
+	for (size_t i = 0; i < list->n; i++) {
+		const struct member *m = &list->member[i];
+		struct member_row *s = member_row_find(t, m->id);
+
+		if (s == NULL) {
+			member_row_add(t, m, x->index);
+			continue;
+		}
+		set_role(t, s, m->role, x->index);
+		if (!bytes_equal(s->member.address, m->address)) {
+			bytes_set(&s->member.address, m->address);
+			DIRTY_ROW(t, members, .key = {m->id});
+		}
+	}
 	while (t->members.n > LIMIT_MEMBERS)
 		member_row_remove(t, longest_removed(t));
 	t->members.version = version;
