@@ -12,7 +12,7 @@ export LC_ALL=C
 cd "${srcdir:-$(dirname "$0")/..}" || exit 1
 allow=tests/tidy.allow
 frames=255
-single=396
+single=403
 
 # In a clone what git knows, in an unpacked archive what is there.
 tracked() {
@@ -273,6 +273,7 @@ check_writers() {
 		cell/master ending master_session.c
 		cell/master keepalive master_keepalive.c
 		cell/master events master_events.c
+		cell/master telling master_events.c
 		cell/master lease session_lease.c
 		cell/master lengthened session_lease.c
 		cell/master lowered session_lease.c

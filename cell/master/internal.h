@@ -189,7 +189,7 @@ struct master {
 	bool serving;
 	uint64_t epoch;
 	uint64_t applied; /* the tree's */
-	uint64_t noted;   /* the last entry of which all notes were handled */
+	uint64_t noted;   /* the last entry of which all changes were told to those that watch */
 	mono_t deadline;  /* as it stood at the end of the last step */
 
 	/* Of the current step. */
@@ -222,6 +222,7 @@ struct master {
 	struct lowered_leases lowered;
 	struct watch_table watches;
 	struct event_queues events;
+	struct telling telling;
 	struct missed_events missed;
 };
 

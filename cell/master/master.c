@@ -134,8 +134,8 @@ has_parked(const struct master *m)
 static bool
 has_more(struct master *m)
 {
-	if (inherits(m) || m->removed.due || !TAILQ_EMPTY(&m->events.waiting) ||
-	    !TAILQ_EMPTY(&m->missed.waiting))
+	if (inherits(m) || m->removed.due || m->noted < m->applied ||
+	    !TAILQ_EMPTY(&m->events.waiting) || !TAILQ_EMPTY(&m->missed.waiting))
 		return true;
 	if (!m->barrier.stands &&
 	    (!TAILQ_EMPTY(&m->opening.parked) || !TAILQ_EMPTY(&m->ending.due) ||
@@ -186,6 +186,11 @@ m_step_end(struct master *m)
 		m_lengthened_propose(m);
 	if (!TAILQ_EMPTY(&m->gate.untold))
 		m_cache_tell(m);
+	/* First what earlier steps have made: else it would wait until all else is made. */
+	if (!TAILQ_EMPTY(&m->events.waiting))
+		m_event_send(m);
+	if (m->noted < m->applied)
+		m_event_make(m);
 	if (!TAILQ_EMPTY(&m->missed.waiting))
 		m_missed_run(m);
 	if (!TAILQ_EMPTY(&m->events.waiting))
@@ -208,7 +213,8 @@ master_begin(struct master *m, struct master_clock c, uint64_t epoch, struct mas
 	must(!m->serving && epoch != 0 && m->config.keys.n > 0);
 	m->serving = true;
 	m->epoch = epoch;
-	m->applied = m->noted = tree_applied(m->tree);
+	m->applied = tree_applied(m->tree);
+	m_event_begin(m);
 	m_ticket_begin(m);
 	m_end_begin(m);
 	m_step_begin(m, c, u);
@@ -459,18 +465,16 @@ master_applied(struct master *m, struct master_clock c, uint64_t index,
 {
 	must(m->serving && index == m->applied + 1);
 	m->applied = index;
+	if (RB_EMPTY(&m->watches.nodes) && m->noted == index - 1)
+		m->noted = index;
 	m_step_begin(m, c, u);
 	for (size_t i = 0; i < outcome->answers_n; i++)
 		if (outcome->answers[i].number == 0)
 			own_applied(m, &outcome->answers[i]);
 		else
 			m_request_applied(m, &outcome->answers[i]);
-	for (size_t i = 0; i < outcome->notes_n; i++) {
-		if (!RB_EMPTY(&m->watches.nodes))
-			m_event_noted(m, &outcome->notes[i]);
+	for (size_t i = 0; i < outcome->notes_n; i++)
 		noted(m, &outcome->notes[i]);
-	}
-	m->noted = index;
 	m_step_end(m);
 }
 

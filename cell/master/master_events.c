@@ -1,5 +1,8 @@
 /* One change is one shared event, however many sessions watch its node: a session keeps a pointer
- * and a number. */
+ * and a number.
+ *
+ * A change is told to all who watch one node, then to all who watch the next one on its way up. A
+ * step may end between two nodes: none has more watchers than there are sessions. */
 #include "cell/master/master_events.h"
 
 #include <stdlib.h>
@@ -8,6 +11,11 @@
 #include "cell/base/memory.h"
 #include "cell/base/must.h"
 #include "cell/master/internal.h"
+
+enum {
+	CHANGE_WORK = 1024, /* for each change that is told, */
+	NODE_WORK = 128,    /* and for each node on its way up */
+};
 
 struct shared_event {
 	size_t refs;
@@ -20,6 +28,13 @@ m_event_init(struct master *m)
 	TAILQ_INIT(&m->events.waiting);
 }
 
+void
+m_event_begin(struct master *m)
+{
+	m->noted = m->applied;
+	m->events.changes = m->events.nodes = 0;
+}
+
 /* ---- shared events ---- */
 
 static struct shared_event *
@@ -30,7 +45,7 @@ event_new(const struct master *m, enum watch_event_kind kind, uint64_t node)
 	e->refs = 1;
 	e->event.node = node;
 	e->event.kind = (uint8_t)kind;
-	e->event.time_ns = m->missed.to != NULL ? m->missed.time_ns : m->wall_ns;
+	e->event.time_ns = m->wall_ns;
 	return e;
 }
 
@@ -120,6 +135,20 @@ m_event_gap(struct master *m, struct m_session *s)
 
 /* ---- the watchers of a change ---- */
 
+/* True if the watchers of the next node on the way of the change are told now: those of the nodes
+ * before it were, in this step or in an earlier one. */
+static bool
+is_next(struct master *m)
+{
+	struct telling *t = &m->telling;
+
+	if (t->nodes++ != t->told || (t->to == NULL && !m_has_time(m)))
+		return false;
+	m->work += NODE_WORK;
+	t->told++;
+	return true;
+}
+
 static bool
 wants(const struct watcher *w, enum watch_event_kind kind)
 {
@@ -145,13 +174,14 @@ tell_watcher(struct master *m, struct watcher *w, struct shared_event *e)
 static void
 tell_node(struct master *m, enum watch_event_kind kind, uint64_t node, uint64_t generation)
 {
-	struct watcher *w = m_watch_next(m, node, NULL);
+	struct watcher *w = is_next(m) ? m_watch_next(m, node, NULL) : NULL;
 	struct shared_event *e;
 
 	if (w == NULL)
 		return;
 	e = event_new(m, kind, node);
 	e->event.generation = generation;
+	e->event.time_ns = m->telling.time_ns;
 	for (; w != NULL; w = m_watch_next(m, node, w))
 		if (wants(w, kind))
 			tell_watcher(m, w, e);
@@ -160,8 +190,12 @@ tell_node(struct master *m, enum watch_event_kind kind, uint64_t node, uint64_t 
 
 /* The way from a node up to the root, as far as it was gone. */
 struct ascent {
-	uint64_t passed[LIMIT_PATH / 2 + 1]; /* directories, from the lowest on */
-	size_t depth;
+	/* Directories: of those that the same subjects may read the lowest one. */
+	struct passed {
+		uint64_t node;
+		struct bytes acl_read; /* a view */
+	} passed[LIMIT_PATH / 2 + 1];
+	size_t passed_n;
 	uint8_t path[LIMIT_PATH]; /* of the node, below the directory that comes next; at its end */
 	size_t free;
 };
@@ -176,26 +210,39 @@ prepend(struct ascent *a, struct bytes text)
 
 /* A watcher is told nothing of what is below a directory that it may not read, nor of a gap. */
 static bool
-may_see(const struct master *m, const struct watcher *w, const struct ascent *a)
+may_see(struct master *m, const struct watcher *w, const struct ascent *a)
 {
-	for (size_t i = 0; i < a->depth; i++)
-		if (!m_watch_may_read(m, w, a->passed[i]))
+	for (size_t i = 0; i < a->passed_n; i++)
+		if (!m_watch_may_read(m, w, a->passed[i].node))
 			return false;
 	return true;
+}
+
+static void
+pass(const struct master *m, struct ascent *a, uint64_t directory)
+{
+	const struct bytes acl_read = tree_acl_read(m->tree, directory);
+
+	for (size_t i = 0; i < a->passed_n; i++)
+		if (bytes_equal(a->passed[i].acl_read, acl_read))
+			return;
+	must(a->passed_n < sizeof a->passed / sizeof *a->passed);
+	a->passed[a->passed_n++] = (struct passed){directory, acl_read};
 }
 
 static void
 tell_directory(struct master *m, const struct watch_event *event, uint64_t directory,
                const struct ascent *a)
 {
-	const bool trees = a->depth > 0 || event->kind == EVENT_LOCK_ACQUIRED;
-	struct watcher *w = m_watch_next(m, directory, NULL);
+	const bool trees = a->passed_n > 0 || event->kind == EVENT_LOCK_ACQUIRED;
+	struct watcher *w = is_next(m) ? m_watch_next(m, directory, NULL) : NULL;
 	struct shared_event *e;
 
 	if (w == NULL)
 		return;
 	e = event_new(m, event->kind, directory);
 	e->event.generation = event->generation;
+	e->event.time_ns = m->telling.time_ns;
 	e->event.name = bytes_copy((struct bytes){a->path + a->free, sizeof a->path - a->free});
 	for (; w != NULL; w = m_watch_next(m, directory, w)) {
 		if (trees && !(w->mask & WATCH_TREE))
@@ -210,9 +257,7 @@ tell_directory(struct master *m, const struct watch_event *event, uint64_t direc
 static bool
 find_name(const struct master *m, uint64_t node, uint64_t *directory, struct bytes *name)
 {
-	const uint64_t index = m->missed.to != NULL ? m->missed.index : m->applied;
-
-	return tree_name_at(m->tree, node, index, directory, name);
+	return tree_name_at(m->tree, node, m->telling.index, directory, name);
 }
 
 /* An event of the node `name` in the directory, for those that watch that, or a tree in which it
@@ -224,13 +269,12 @@ tell_above(struct master *m, const struct watch_event *event, uint64_t directory
 
 	prepend(&a, name);
 	tell_directory(m, event, directory, &a);
-	a.passed[a.depth++] = directory;
+	pass(m, &a, directory);
 	while (find_name(m, directory, &directory, &name)) {
 		prepend(&a, bytes_of("/"));
 		prepend(&a, name);
 		tell_directory(m, event, directory, &a);
-		must(a.depth < sizeof a.passed / sizeof *a.passed);
-		a.passed[a.depth++] = directory;
+		pass(m, &a, directory);
 	}
 }
 
@@ -277,12 +321,30 @@ lock_taken(struct master *m, const struct tree_note *note)
 	tell_node(m, EVENT_LOCK_ACQUIRED, note->node, note->lock_generation);
 	if (find_name(m, note->node, &parent, &name))
 		tell_above(m, &acquired, parent, name);
-	if (m->missed.to == NULL && m_queue_find(m, note->node) != NULL)
+	if (m->telling.to == NULL && is_next(m) && m_queue_find(m, note->node) != NULL)
 		m_event_conflict(m, note->node);
 }
 
-void
-m_event_noted(struct master *m, const struct tree_note *note)
+/* The same note of which apply has made the change. */
+static struct tree_note
+note_of(const struct master *m, const struct past_change *c)
+{
+	static const enum tree_note_kind kinds[] = {
+	    [CHANGE_CREATED] = TREE_NODE_CREATED,    [CHANGE_CONTENTS] = TREE_NODE_CHANGED,
+	    [CHANGE_ATTRIBUTES] = TREE_NODE_CHANGED, [CHANGE_DELETED] = TREE_NODE_DELETED,
+	    [CHANGE_LOCK] = TREE_LOCK_TAKEN,
+	};
+	struct tree_note note = {.kind = kinds[c->kind],
+	                         .node = c->node,
+	                         .generation = c->generation,
+	                         .lock_generation = c->generation};
+
+	tree_name_at(m->tree, c->node, c->index - 1, &note.parent, &note.name);
+	return note;
+}
+
+static void
+tell_change(struct master *m, const struct tree_note *note)
 {
 	struct watch_event of_child = {.kind = EVENT_CHILD_MODIFIED};
 	struct watcher *w;
@@ -301,8 +363,9 @@ m_event_noted(struct master *m, const struct tree_note *note)
 		of_child.kind = EVENT_CHILD_REMOVED;
 		tell_above(m, &of_child, note->parent, note->name);
 		tell_node(m, EVENT_HANDLE_INVALID, note->node, 0);
-		while ((w = m_watch_next(m, note->node, NULL)) != NULL)
-			m_watch_drop(m, w);
+		if (is_next(m))
+			while ((w = m_watch_next(m, note->node, NULL)) != NULL)
+				m_watch_drop(m, w);
 		return;
 	case TREE_LOCK_TAKEN:
 		lock_taken(m, note);
@@ -312,14 +375,75 @@ m_event_noted(struct master *m, const struct tree_note *note)
 	}
 }
 
-/* ---- sending ---- */
+/* All of it to one session; or to all that are not behind, as far as the step has time, from where
+ * the last one ended. False: something is left. */
+static bool
+tell(struct master *m, struct m_session *to, const struct past_change *c)
+{
+	const struct tree_note note = note_of(m, c);
+	bool done;
+
+	m->telling = (struct telling){.to = to,
+	                              .index = c->index,
+	                              .time_ns = c->time_ns,
+	                              .told = m->events.nodes};
+	if (to != NULL)
+		m->telling.told = 0;
+	tell_change(m, &note);
+	done = m->telling.told == m->telling.nodes;
+	if (to == NULL)
+		m->events.nodes = done ? 0 : m->telling.told;
+	m->telling = (struct telling){0};
+	m->work += CHANGE_WORK;
+	return done;
+}
+
+void
+m_event_tell(struct master *m, struct m_session *s, const struct past_change *c)
+{
+	must(tell(m, s, c));
+}
 
 /* All events are made of the changes of entries up to this index. */
 static uint64_t
 complete_upto(const struct master *m, const struct m_session *s)
 {
-	return s->missed.behind ? s->missed.upto : m->noted;
+	if (s->missed.behind || s->missed.upto > m->noted)
+		return s->missed.upto;
+	return m->noted;
 }
+
+void
+m_event_make(struct master *m)
+{
+	const uint64_t compacted = tree_compacted(m->tree);
+	struct past_change c;
+	struct m_session *s;
+	uint64_t number;
+
+	if (m->noted < compacted) {
+		/* The history has lost changes of which nobody was told. */
+		RB_FOREACH(s, m_session_tree, &m->sessions.by_id)
+			if (s->watches.n > 0 && complete_upto(m, s) < compacted)
+				m_event_gap(m, s);
+		m->noted = compacted;
+		m->events.changes = m->events.nodes = 0;
+	}
+	number = tree_change_number(m->tree, m->noted) + m->events.changes;
+	while (tree_change_after(m->tree, &number, &c)) {
+		if (c.index - 1 > m->noted) {
+			m->noted = c.index - 1;
+			m->events.changes = 0;
+		}
+		if (!m_has_time(m) || !tell(m, NULL, &c))
+			return;
+		m->events.changes++;
+	}
+	m->noted = m->applied;
+	m->events.changes = 0;
+}
+
+/* ---- sending ---- */
 
 static void
 send_events(struct master *m, struct m_session *s)

@@ -57,11 +57,11 @@ KEYED_PROTOTYPE(session_watchers, watcher, of_session)
 void m_watch_receive(struct master *m, struct m_connection *c, const struct msg_watch *msg);
 /* Those that watch the node; NULL if none does. */
 struct watched_node *m_watch_find(const struct master *m, uint64_t node);
-/* The next watcher of the node that gets an event of the change, after `before`; NULL as `before`:
- * the first one. A session that is behind gets the event later, from the history. */
-struct watcher *m_watch_next(const struct master *m, uint64_t node, const struct watcher *before);
+/* The next watcher of the node that gets an event of the change that is being told, after `before`;
+ * NULL as `before`: the first one. A session that is behind gets the event later. */
+struct watcher *m_watch_next(struct master *m, uint64_t node, const struct watcher *before);
 /* True if the watcher's subject may read the node, or could when that was deleted. */
-bool m_watch_may_read(const struct master *m, const struct watcher *w, uint64_t node);
+bool m_watch_may_read(struct master *m, const struct watcher *w, uint64_t node);
 /* Ends the watch. */
 void m_watch_drop(struct master *m, struct watcher *w);
 /* Ends all watches of the session. */
@@ -69,11 +69,11 @@ void m_watch_drop_all(struct master *m, struct m_session *s);
 
 /* ---- master_events.c ----
  *
- * Events for sessions that watch nodes: made when a change is applied, numbered in each session,
- * sent at the end of the step, and kept until the client has acknowledged them. After a reconnect
- * those that the client has not received are sent again, so none is lost within a session and
- * epoch. A session with LIMIT_EVENTS events loses all of them, and gets one event that says so: a
- * gap. */
+ * Events for sessions that watch nodes: made of the history of changes when a change is applied, or
+ * later when there is more than a step has time for, numbered in each session, sent, and kept until
+ * the client has acknowledged them. After a reconnect those that the client has not received are
+ * sent again, so none is lost within a session and epoch. A session with LIMIT_EVENTS events loses
+ * all of them, and gets one event that says so: a gap. */
 
 struct session_events {
 	TAILQ_ENTRY(m_session) entry; /* while `waits` */
@@ -89,13 +89,29 @@ TAILQ_HEAD(event_sessions, m_session);
 
 struct event_queues {
 	struct event_sessions waiting;
+	/* Of the entry after the last one of which all changes were told: so many changes, and of
+	 * the change after those the watchers of so many nodes. */
+	size_t changes, nodes;
+};
+
+/* The change that is being told. */
+struct telling {
+	struct m_session *to; /* NULL: all sessions that are not behind are told */
+	uint64_t index;       /* of its entry */
+	int64_t time_ns;      /* likewise */
+	size_t nodes;         /* on its way so far, */
+	size_t told;          /* and those whose watchers were told */
 };
 
 /* Initializes the queues of a new master. */
 void m_event_init(struct master *m);
-/* A change was applied: those that watch its node, its directory, or a tree in which it is, get an
- * event. */
-void m_event_noted(struct master *m, const struct tree_note *note);
+/* A mastership begins: nobody is to be told of what was applied before. */
+void m_event_begin(struct master *m);
+/* Tells of the changes that were applied, as far as the step has time: those that watch a change's
+ * node, its directory, or a tree in which it is, get an event. */
+void m_event_make(struct master *m);
+/* Tells the session of a change of the history. */
+void m_event_tell(struct master *m, struct m_session *s, const struct past_change *c);
 /* An acquire joins the queue of the node's lock: its holders get an event. */
 void m_event_conflict(struct master *m, uint64_t node);
 /* The watcher's session gets that event, if it holds the lock. */
@@ -124,19 +140,15 @@ void m_event_forget(struct master *m, struct m_session *s);
  * change, which is in the history, too, and comes in its turn. */
 
 struct session_missed {
-	bool behind;                  /* the session gets its events from the history, */
-	uint64_t upto;                /* and has those up to this index of the log */
+	bool behind;    /* the session gets its events from the history, */
+	uint64_t upto;  /* and has those up to this index of the log, also when it is not behind, */
+	size_t changes; /* and of so many changes of the next entry that has any */
 	TAILQ_ENTRY(m_session) entry; /* while `waits` */
 	bool waits;                   /* it has room for more events */
 };
 
 struct missed_events {
 	struct event_sessions waiting;
-	/* The session for which events of a former change are made; NULL: the change is new, and
-	 * all sessions that are not behind get its events. */
-	struct m_session *to;
-	uint64_t index;  /* of the former change */
-	int64_t time_ns; /* likewise */
 };
 
 /* No session is behind: none has connected yet. */

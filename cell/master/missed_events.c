@@ -1,15 +1,6 @@
 #include "cell/master/internal.h"
 
-enum {
-	CHANGE_WORK = 1024,      /* for each change that is looked at */
-	ROOM = LIMIT_EVENTS / 2, /* with so many events the session is told no more for now */
-};
-
-static const enum tree_note_kind notes[] = {
-    [CHANGE_CREATED] = TREE_NODE_CREATED,    [CHANGE_CONTENTS] = TREE_NODE_CHANGED,
-    [CHANGE_ATTRIBUTES] = TREE_NODE_CHANGED, [CHANGE_DELETED] = TREE_NODE_DELETED,
-    [CHANGE_LOCK] = TREE_LOCK_TAKEN,
-};
+enum { ROOM = LIMIT_EVENTS / 2 }; /* with so many events the session is told no more for now */
 
 void
 m_missed_init(struct master *m)
@@ -26,8 +17,9 @@ m_missed_begin(struct master *m, struct m_session *s, uint64_t upto)
 		return;
 	q->behind = true;
 	q->upto = upto;
+	q->changes = 0;
 	M_TRACE(m, "session %" PRIu64 " has events up to %" PRIu64 " of %" PRIu64, s->id, q->upto,
-	        m->noted);
+	        m->applied);
 }
 
 void
@@ -49,8 +41,7 @@ m_missed_wait_no_more(struct master *m, struct m_session *s)
 	s->missed.waits = false;
 }
 
-/* Whole entries: the session may be told up to the last of them that it has all. Others may wait
- * already for locks that the session holds. */
+/* Others may wait already for locks that the session holds. */
 static void
 catch_up(struct master *m, struct m_session *s)
 {
@@ -61,29 +52,24 @@ catch_up(struct master *m, struct m_session *s)
 
 	if (q->upto < tree_compacted(m->tree)) {
 		m_event_gap(m, s);
-		q->upto = m->noted;
+		q->upto = m->applied;
+		q->changes = 0;
 	}
-	number = tree_change_number(m->tree, q->upto);
+	number = tree_change_number(m->tree, q->upto) + q->changes;
 	while (tree_change_after(m->tree, &number, &c)) {
-		struct tree_note note = {.kind = notes[c.kind],
-		                         .node = c.node,
-		                         .generation = c.generation,
-		                         .lock_generation = c.generation};
-
-		if (c.index != q->upto && (!m_has_time(m) || s->events.kept_n >= ROOM)) {
+		if (c.index - 1 > q->upto) {
+			q->upto = c.index - 1;
+			q->changes = 0;
+		}
+		if (!m_has_time(m) || s->events.kept_n >= ROOM) {
 			m_missed_wait(m, s);
 			return;
 		}
-		q->upto = c.index;
-		m->work += CHANGE_WORK;
-		tree_name_at(m->tree, c.node, c.index - 1, &note.parent, &note.name);
-		m->missed.to = s;
-		m->missed.index = c.index;
-		m->missed.time_ns = c.time_ns;
-		m_event_noted(m, &note);
-		m->missed.to = NULL;
+		m_event_tell(m, s, &c);
+		q->changes++;
 	}
 	q->behind = false;
+	q->upto = m->applied;
 	RB_FOREACH(w, session_watchers, &s->watches.by_node)
 		if (m_queue_find(m, w->node->node) != NULL)
 			m_event_conflict_with(m, w);

@@ -6,6 +6,8 @@
 #include "cell/base/must.h"
 #include "cell/master/internal.h"
 
+enum { WATCH_WORK = 128 }; /* for each watcher that is looked at, and for each right */
+
 KEYED_TREE(watched_nodes, watched_node, link, node)
 KEYED_GENERATE(session_watchers, watcher, of_session, node->node)
 
@@ -46,23 +48,33 @@ m_watch_drop_all(struct master *m, struct m_session *s)
 		m_watch_drop(m, w);
 }
 
+static bool
+is_told(const struct master *m, const struct watcher *w)
+{
+	const struct session_missed *q = &w->session->missed;
+
+	return w->since < m->telling.index &&
+	       (m->telling.to != NULL || (!q->behind && q->upto < m->telling.index));
+}
+
 struct watcher *
-m_watch_next(const struct master *m, uint64_t node, const struct watcher *before)
+m_watch_next(struct master *m, uint64_t node, const struct watcher *before)
 {
 	const struct watched_node *watched;
 	struct watcher *w;
 
-	if (m->missed.to != NULL) {
-		w = before == NULL ? watcher_find(m->missed.to, node) : NULL;
-		return w != NULL && w->since < m->missed.index ? w : NULL;
+	if (m->telling.to != NULL) {
+		w = before == NULL ? watcher_find(m->telling.to, node) : NULL;
+		return w != NULL && is_told(m, w) ? w : NULL;
 	}
 	watched = before == NULL ? m_watch_find(m, node) : NULL;
 	if (before != NULL)
 		w = TAILQ_NEXT(before, of_node);
 	else
 		w = watched == NULL ? NULL : TAILQ_FIRST(&watched->watchers);
-	while (w != NULL && w->session->missed.behind)
-		w = TAILQ_NEXT(w, of_node);
+	for (; w != NULL && !is_told(m, w); w = TAILQ_NEXT(w, of_node))
+		m->work += WATCH_WORK;
+	m->work += WATCH_WORK;
 	return w;
 }
 
@@ -73,8 +85,9 @@ may_read(const struct master *m, const struct m_session *s, struct bytes user, u
 }
 
 bool
-m_watch_may_read(const struct master *m, const struct watcher *w, uint64_t node)
+m_watch_may_read(struct master *m, const struct watcher *w, uint64_t node)
 {
+	m->work += WATCH_WORK;
 	return may_read(m, w->session, w->user, node);
 }
 
@@ -100,7 +113,7 @@ watch_take(struct master *m, struct m_session *s, const struct watch *watch)
 		w->session = s;
 		w->node = node;
 		w->after = s->events.made;
-		w->since = m->noted;
+		w->since = m->applied;
 		TAILQ_INSERT_TAIL(&node->watchers, w, of_node);
 		RB_INSERT(session_watchers, &s->watches.by_node, w);
 		s->watches.n++;

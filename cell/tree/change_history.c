@@ -202,15 +202,21 @@ change_history_note(struct execution *x)
 
 /* ---- reading ---- */
 
-static bool
-may_read(const struct tree *t, const struct subject *who, uint64_t node)
+struct bytes
+tree_acl_read(const struct tree *t, uint64_t node)
 {
 	const struct node *n = node_find(t, node);
 	const struct deletion *gone = n != NULL ? NULL : change_deletion(t, node);
 
 	if (n != NULL)
-		return acl_gives(t, n->acl[ACL_READ], who);
-	return gone != NULL && acl_gives(t, gone->acl_read, who);
+		return n->acl[ACL_READ];
+	return gone != NULL ? gone->acl_read : (struct bytes){NULL, 0};
+}
+
+static bool
+may_read(const struct tree *t, const struct subject *who, uint64_t node)
+{
+	return acl_gives(t, tree_acl_read(t, node), who);
 }
 
 bool

@@ -481,6 +481,9 @@ bool tree_ttl_after(const struct tree *t, uint64_t after, struct tree_note *ttl)
  * had been applied; false for the root, and when there was no such node. */
 bool tree_name_at(const struct tree *t, uint64_t node, uint64_t index, uint64_t *parent,
                   struct bytes *name);
+/* The name of the ACL file that says who may read the node or, when it is gone, could; a view, and
+ * empty when it is not in the history any more. */
+struct bytes tree_acl_read(const struct tree *t, uint64_t node);
 /* True if the subject may read the node or, when it is gone, could; false when it is not in the
  * history any more. */
 bool tree_may_read(const struct tree *t, const struct requester *who, uint64_t node);

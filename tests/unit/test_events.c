@@ -1,5 +1,6 @@
 /* Events at the master: one change is one event for each session that watches, and a session that
  * acknowledges nothing costs bounded memory and is told of a gap. */
+#include "cell/master/internal.h"
 #include "tests/unit/bare_world.h"
 #include "tests/unit/unit.h"
 
@@ -178,5 +179,85 @@ TEST(test_acknowledged_events_are_not_kept)
 		watch(&reader, node, false, number);
 	}
 	assert_int_equal(number, LIMIT_EVENTS + 10);
+	world_free(w);
+}
+
+enum { NESTED = 6, WRITES = 20 };
+
+/* One message for the trees of so many directories, from `first` on. */
+static void
+watch_trees(struct bare_client *c, uint64_t first)
+{
+	struct buffer packed = BUFFER(LIMIT_FRAME);
+	struct message m = {.code = MSG_watch, .watch = {c->session, c->epoch, .all = true}};
+
+	for (uint64_t node = first; node < first + NESTED; node++)
+		wire_put_watch(&packed,
+		               &(struct watch){.node = node,
+		                               .mask = 1u << EVENT_CHILD_MODIFIED |
+		                                       1u << EVENT_CHILD_REMOVED |
+		                                       1u << EVENT_HANDLE_INVALID | WATCH_TREE});
+	m.watch.watches = (struct wire_list){buffer_view(&packed), NESTED};
+	bare_send(c, &m);
+	assert_non_null(bare_take(c, MSG_watching));
+	buffer_free(&packed);
+}
+
+/* The steps of the master have time for the watchers of one node each: events come late, in order,
+ * and all of them; a watch that begins meanwhile is not told what was before it. */
+TEST(test_what_a_step_has_no_time_for_is_told_later)
+{
+	struct bare_world *w = world_new(1);
+	struct bare_client writer, reader, late;
+	struct op create = op_of_create("d"), op;
+	uint64_t first = 0, number, before = 0, file;
+	struct watch_event e;
+	const struct message *m;
+	struct result r;
+	size_t n = 0;
+
+	w->s->swarm.limits.step = 1;
+	world_restart(w);
+	writer = bare_open(w, 1);
+	reader = bare_open(w, 2);
+	late = bare_open(w, 3);
+	create.create.kind = NODE_DIRECTORY;
+	for (int i = 0; i < NESTED; i++) {
+		assert_int_equal(bare_call(&writer, &create, &r), RC_OK);
+		create.create.parent = r.created.attr.node;
+		if (i == 0)
+			first = r.created.attr.node;
+	}
+	create.create.kind = NODE_FILE;
+	create.create.name = bytes_of("f");
+	assert_int_equal(bare_call(&writer, &create, &r), RC_OK);
+	file = r.created.attr.node;
+	watch_trees(&reader, first);
+	op = op_of_set(file, "x");
+	world_slow_disk(w, true);
+	for (int i = 0; i < WRITES; i++)
+		bare_send_op(&writer, &op);
+	op = (struct op){.code = OP_delete,
+	                 .delete = {create.create.parent, bytes_of("f"), NODE_FILE}};
+	bare_send_op(&writer, &op);
+	world_slow_disk(w, false);
+	world_persist(w);
+	watch_trees(&late, first);
+	world_pass_ms(w, 1000);
+	while ((m = bare_take(&reader, MSG_events)) != NULL) {
+		struct cursor at = cursor_of(m->events.events.packed);
+
+		assert_true(m->events.events.count <= 1);
+		assert_true(m->events.upto >= before);
+		before = m->events.upto;
+		for (; wire_next_watch_event(&at, &e); n++) {
+			assert_int_equal(e.node, first + NESTED - 1 - n % NESTED);
+			assert_int_equal(e.kind, n < (size_t)NESTED * WRITES ? EVENT_CHILD_MODIFIED
+			                                                     : EVENT_CHILD_REMOVED);
+		}
+	}
+	assert_int_equal(n, NESTED * (WRITES + 1));
+	assert_true(before >= tree_applied(world_tree(w)) - 1);
+	assert_int_equal(take_events(&late, &e, &number), 0);
 	world_free(w);
 }

@@ -656,3 +656,65 @@ TEST(test_the_barrier_has_fallen_when_all_is_granted)
 	assert_false(tree_lock_claimed(world_tree(w), freed));
 	world_free(w);
 }
+
+/* ---- events ---- */
+
+enum { DEPTH = 500 }; /* of directories in each other */
+
+/* One session watches the trees of them all. */
+static void
+watch_trees(struct bare_client *c, uint64_t first)
+{
+	struct buffer packed = BUFFER(LIMIT_FRAME);
+	struct message m = {.code = MSG_watch, .watch = {c->session, c->epoch, .all = true}};
+
+	for (uint64_t node = first; node < first + DEPTH; node++)
+		wire_put_watch(&packed,
+		               &(struct watch){.node = node,
+		                               .mask = 1u << EVENT_CHILD_MODIFIED | WATCH_TREE});
+	m.watch.watches = (struct wire_list){buffer_view(&packed), DEPTH};
+	bare_send(c, &m);
+	buffer_free(&packed);
+}
+
+/* Entries in which a file below all of them is written as often as one may, applied at once. */
+TEST(test_many_events)
+{
+	struct fixture *f = fixture_new();
+	struct bare_client c = {.session = put_session(f, 'c')};
+	struct buffer steps = BUFFER(LIMIT_ENTRY), set = BUFFER(LIMIT_ENTRY);
+	struct op op = op_of_set(0, "x");
+	char path[2 * DEPTH + 4] = "";
+	uint64_t lowest = NODE_ROOT;
+	struct bare_world *w;
+
+	for (size_t i = 0; i < DEPTH; i++) {
+		lowest = new_directory(f, lowest, "d");
+		memcpy(path + 2 * i, "/d/f", 5);
+	}
+	new_file(f, lowest, "f");
+	w = c.world = world_with(f);
+	world_elect(w);
+	memset(c.nonce, 'c', LIMIT_NONCE);
+	bare_attach(&c);
+	watch_trees(&c, lowest + 1 - DEPTH);
+	assert_non_null(bare_take(&c, MSG_watching));
+	wire_put_op(&set, &op);
+	for (int i = 0; i < LIMIT_TRANSACTION; i++)
+		wire_put_step(&steps, &(struct step){STEP_DO, .path = bytes_of(path),
+		                                     .op = buffer_view(&set)});
+	op = (struct op){.code = OP_transaction};
+	op.transaction.steps = (struct wire_list){buffer_view(&steps), LIMIT_TRANSACTION};
+	world_slow_disk(w, true);
+	for (int i = 0; i < 16; i++)
+		bare_send_op(&c, &op);
+	world_slow_disk(w, false);
+	world_persist(w);
+	world_pass_ms(w, 1000);
+	assert_non_null(bare_reply(&c, c.number));
+	assert_non_null(bare_take(&c, MSG_events));
+	expect_short_steps();
+	buffer_free(&steps);
+	buffer_free(&set);
+	world_free(w);
+}
