@@ -149,6 +149,19 @@ is_ended_by(const char *status, uint64_t signals)
 	return (signals & ~proc_status_signals(status, "\nSigCgt:") & ending_signals()) != 0;
 }
 
+/* A thread may have a SIGKILL of its own because another one of the process has asked for the exit
+ * of all: who kills a process sends that to all of its threads together. */
+bool
+proc_was_killed(const char *status)
+{
+	const uint64_t number_9 = UINT64_C(1) << (SIGKILL - 1);
+	uint64_t signals = heeded_signals(status);
+
+	if (!(proc_status_signals(status, "\nShdPnd:") & number_9))
+		signals &= ~number_9;
+	return is_ended_by(status, signals);
+}
+
 /* A process that exits has no memory any more when it closes its files; one that becomes another
  * program has. The signal that has killed it is still pending, unless it dumped core: then the
  * process took it. */
@@ -166,7 +179,7 @@ proc_fate(struct pidfds *known, pid_t thread)
 		return FATE_UNKNOWN;
 	if (strstr(text, "\nVmSize:"))
 		return FATE_ALIVE;
-	return is_ended_by(text, heeded_signals(text)) ? FATE_KILLED : FATE_EXITING;
+	return proc_was_killed(text) ? FATE_KILLED : FATE_EXITING;
 }
 
 enum mount_fate

@@ -47,7 +47,10 @@ pid_t proc_of_thread(struct pidfds *known, pid_t thread);
  * the kernel does not tell whether it does. */
 enum mount_fate proc_fate(struct pidfds *known, pid_t thread);
 
-/* The same for a thread that was interrupted: killed if a pending signal will end its process,
+/* True if a signal has killed the process of the thread, which exits: by its file `status`. */
+bool proc_was_killed(const char *status);
+
+/* The fate of a thread that was interrupted: killed if a pending signal will end its process,
  * alive if its program will handle one, and undisturbed if it will notice nothing. */
 enum mount_fate proc_fate_at_signal(pid_t thread);
 

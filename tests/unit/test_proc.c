@@ -191,6 +191,16 @@ TEST(test_the_fate_of_those_that_close)
 	assert_int_equal(fate_of_ended(SIGABRT, false), FATE_EXITING); /* it cannot be told */
 }
 
+/* Threads that exit together: the last one has a SIGKILL of its own, by its process. */
+TEST(test_the_signals_of_those_that_close)
+{
+	assert_false(proc_was_killed("\nSigPnd:\t0100\nShdPnd:\t0\nSigBlk:\t0"));
+	assert_true(proc_was_killed("\nSigPnd:\t0100\nShdPnd:\t0100\nSigBlk:\t0"));
+	assert_true(proc_was_killed("\nSigPnd:\t0\nShdPnd:\t0100\nSigBlk:\t0"));
+	assert_true(proc_was_killed("\nSigPnd:\t4000\nShdPnd:\t0\nSigBlk:\t0"));
+	assert_false(proc_was_killed("\nSigPnd:\t0\nShdPnd:\t4000\nSigBlk:\t4000"));
+}
+
 /* ---- threads ---- */
 
 static void *
