@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/fuse.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -277,6 +278,23 @@ send_lock(const struct parked *p, const struct mount_reply *m)
 	return fuse_reply_lock(p->req, &lock);
 }
 
+/* libfuse has no name for a stream, of which several readers of one open file can wait at once.
+ * Without that, the kernel keeps the position for the first of them, and a second one waits so that
+ * no signal ends it. */
+static void
+send_opened(const struct parked *p, const struct fuse_file_info *file)
+{
+	const struct fuse_open_out stream = {
+	    .fh = file->fh,
+	    .open_flags = FOPEN_DIRECT_IO | FOPEN_NONSEEKABLE | FOPEN_STREAM,
+	};
+
+	if (file->nonseekable)
+		fuse_reply_buf(p->req, (const char *)&stream, sizeof stream);
+	else
+		fuse_reply_open(p->req, file);
+}
+
 /* Errors of libfuse's reply functions are ignored: they mean that the kernel has ended the
  * connection, and then no caller waits for the reply any more. */
 static void
@@ -302,7 +320,7 @@ send_good(const struct replies *r, const struct parked *p, const struct mount_re
 		fuse_reply_attr(p->req, &st, seconds(m->attr_timeout));
 		break;
 	case MOUNT_OPENED:
-		fuse_reply_open(p->req, &file);
+		send_opened(p, &file);
 		break;
 	case MOUNT_CREATED:
 		entry = entry_of(r, m);

@@ -329,6 +329,21 @@ case_the_stream_waits_and_is_interrupted() {
 	ls "$m/.cell" | grep -qx events
 }
 
+# Each of those that share the open file waits by itself.
+case_a_second_reader_can_be_killed() {
+	exec 7< "$m/.cell/events"
+	cat <&7 > /dev/null &
+	local first=$!
+	cat <&7 > /dev/null &
+	local second=$!
+	exec 7<&-
+	pause_s 0.3
+	kill -KILL $second
+	wait_until "the second reader ends" gone $second
+	kill $first
+	wait_until "the first reader ends" gone $first
+}
+
 case_a_conflicting_lock() {
 	echo 1 > "$d/f"
 	exec 8<> "$d/f"
