@@ -337,14 +337,15 @@ ask_node(struct mount *m, struct call *c, enum op_code code, call_then *then)
 	call_ask(m, c, &op, then);
 }
 
-/* True for a deleted file, which has no attributes any more. Those of its lock are ESTALE, as its
- * lock is. */
+/* True for a deleted file that is open here, which has no attributes any more. Those of its lock
+ * are ESTALE, as its lock is, and so are all of a file that a path has led to before it was
+ * deleted. */
 static bool
 lives_on(struct mount *m, uint64_t ino)
 {
 	const struct inode *i = inode_find(m, inode_where(m, ino));
 
-	return i != NULL && inode_lives_on(i);
+	return i != NULL && inode_lives_on(i) && !TAILQ_EMPTY(&i->handles);
 }
 
 static void
