@@ -89,7 +89,7 @@ expect_begun() { wait_until "$1 has begun on $2" has_begun "$1" "$2" || { began 
 discovers() { run "$1" discover && [ "$(xargs < "$work/$1/discover.out")" = "$2" ]; }
 back() { wait_until "mount $1 is safe again" eval '[ "$(told '"$1"' state)" = safe ]'; }
 is_free() { [ "$(attribute lock "$work/m2/$1")" = free ]; }
-reads() { [ "$(cat "$1" 2> /dev/null)" = "$2" ]; }
+reads() { [ -e "$1" ] && [ "$(cat "$1")" = "$2" ]; }
 waits() { pause_s 0.5 && ! has_ended "$1" "$2"; }
 
 case_up() { up lock_delay=1; }
