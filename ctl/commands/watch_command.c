@@ -136,12 +136,14 @@ stream_of(struct watch *w, const char *path, const char *canonical, struct mount
 }
 
 /* Opens what there is of the path, instead of what is open for it. 0, an errno, or -1 after an
- * error message. */
+ * error message. The name of a file that is being deleted here may lead to it for a moment longer
+ * than it is there. */
 static int
 target_open(struct watch *w, struct target *t)
 {
 	static struct mountinfo info;
 	char canonical[PATH_MAX], path[2 * PATH_MAX];
+	struct stat st;
 	bool there;
 	const int fd = mounted_path_open(t->path, false, canonical, &there);
 	const int error = fd < 0 ? errno : 0;
@@ -149,7 +151,7 @@ target_open(struct watch *w, struct target *t)
 	if (t->fd >= 0)
 		close(t->fd);
 	t->fd = fd;
-	t->there = fd >= 0 && there;
+	t->there = fd >= 0 && there && fstat(fd, &st) == 0 && st.st_nlink > 0;
 	if (error != 0)
 		return error;
 	t->stream = stream_of(w, t->path, canonical, &info);
