@@ -149,8 +149,8 @@ enum px_event_kind {
 	               * view, not kept) */
 	PX_PERSISTED, /* write */
 	PX_PROPOSE,   /* payload (a view; copied): see PX_SEND. Ignored unless px_status.open; never
-	               * after   an open change of the members (px_room), nor with a list that the
-	               * state   would   refuse */
+	               * after an open change of the members (px_room), nor with a list that the
+	               * state would refuse */
 	PX_SEND,      /* send the followers what was proposed, together; see px_status.unsent */
 	PX_APPLIED,   /* slot: durable in state.db; the log may be trimmed up to here */
 	PX_TIMEOUT,   /* the deadline was reached (early calls are harmless) */
