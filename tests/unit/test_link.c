@@ -2,7 +2,6 @@
  * here are nets which the test listens with. */
 #include <ftw.h>
 #include <signal.h>
-#include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +14,7 @@
 #include "cell/host/server_process.h"
 #include "cell/host/standalone.h"
 #include "cell/wire/codec.h"
+#include "tests/unit/failing_checkpoint.h"
 #include "tests/unit/net_fixture.h"
 
 enum { REPLICAS = 2, CELL = 5 };
@@ -125,22 +125,6 @@ question(struct buffer *to)
 }
 
 /* ---- to a server ---- */
-
-/* The linker puts this in the place of the real one. */
-int __real_sqlite3_wal_checkpoint_v2(sqlite3 *db, const char *name, int mode, int *in_wal,
-                                     int *moved);
-int __wrap_sqlite3_wal_checkpoint_v2(sqlite3 *db, const char *name, int mode, int *in_wal,
-                                     int *moved);
-
-static bool checkpoints_fail;
-
-int
-__wrap_sqlite3_wal_checkpoint_v2(sqlite3 *db, const char *name, int mode, int *in_wal, int *moved)
-{
-	if (checkpoints_fail)
-		return SQLITE_IOERR_FSYNC;
-	return __real_sqlite3_wal_checkpoint_v2(db, name, mode, in_wal, moved);
-}
 
 static void
 on_server_failed(void *user)

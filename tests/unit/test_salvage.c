@@ -17,6 +17,7 @@
 #include "cell/store/salvage.h"
 #include "cell/host/standalone.h"
 #include "cell/wire/codec.h"
+#include "tests/unit/failing_checkpoint.h"
 #include "tests/unit/unit.h"
 
 enum { ENTRIES = 8, FILE_NODE = 6 };
@@ -162,22 +163,6 @@ teardown(void **state)
 		buffer_free(&b->payload[i]);
 	snprintf(command, sizeof command, "rm -r %s %s", b->directory, b->work);
 	return system(command);
-}
-
-/* The linker puts this in the place of the real one. */
-int __real_sqlite3_wal_checkpoint_v2(sqlite3 *db, const char *name, int mode, int *in_wal,
-                                     int *moved);
-int __wrap_sqlite3_wal_checkpoint_v2(sqlite3 *db, const char *name, int mode, int *in_wal,
-                                     int *moved);
-
-static bool checkpoints_fail;
-
-int
-__wrap_sqlite3_wal_checkpoint_v2(sqlite3 *db, const char *name, int mode, int *in_wal, int *moved)
-{
-	if (checkpoints_fail)
-		return SQLITE_IOERR_FSYNC;
-	return __real_sqlite3_wal_checkpoint_v2(db, name, mode, in_wal, moved);
 }
 
 #define BENCH_TEST(test) TEST_WITH(test, setup, teardown)
