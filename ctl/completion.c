@@ -85,8 +85,7 @@ offer_ids(const struct completion *c)
 	}
 	sessions = cell_admin_begin(&c->ctl, &o) ? session_list(&o) : NULL;
 	cell_admin_end(&o);
-	json_array_foreach(sessions, i, one)
-	{
+	json_array_foreach(sessions, i, one) {
 		snprintf(text, sizeof text, "%" JSON_INTEGER_FORMAT,
 		         json_number_of(one, "session"));
 		offer(c, text);

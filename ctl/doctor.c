@@ -499,8 +499,7 @@ look_at_cells(json_t *findings, const struct ctl *ctl, json_t *cells)
 	json_t *key;
 	bool ok = true;
 
-	json_object_foreach(cells, file, key)
-	{
+	json_object_foreach(cells, file, key) {
 		struct ctl as = *ctl;
 
 		if (!as.key && json_string_length(key) > 0) {

@@ -164,14 +164,12 @@ print_lock(const json_t *lock)
 	if (json_object_get(lock, "delay_left"))
 		line_print("%-32s %-9s %-9s %8" JSON_INTEGER_FORMAT, path, "delayed", "",
 		           json_number_of(lock, "delay_left"));
-	json_array_foreach(json_object_get(lock, "holders"), i, p)
-	{
+	json_array_foreach(json_object_get(lock, "holders"), i, p) {
 		snprintf(place, sizeof place, "slot %" JSON_INTEGER_FORMAT,
 		         json_number_of(p, "slot"));
 		print_party(path, json_object_get(p, "slot") ? place : "holds", p);
 	}
-	json_array_foreach(json_object_get(lock, "waiters"), i, p)
-	{
+	json_array_foreach(json_object_get(lock, "waiters"), i, p) {
 		snprintf(place, sizeof place, "waits %zu", i + 1);
 		print_party(path, place, p);
 	}
@@ -185,7 +183,8 @@ lock_list_print(const json_t *locks)
 
 	printf("%-32s %-9s %-9s %8s %-12s %-16s %s\n", "path", "", "mode", "seconds", "session",
 	       "principal", "process");
-	json_array_foreach(locks, i, lock) print_lock(lock);
+	json_array_foreach(locks, i, lock)
+		print_lock(lock);
 }
 
 /* ---- a line for a person who waits ---- */

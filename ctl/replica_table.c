@@ -92,8 +92,7 @@ link_text(const json_t *from, json_int_t to, char text[24])
 	size_t i;
 
 	snprintf(text, 24, "%s", json_number_of(from, "id") == to ? "-" : "");
-	json_array_foreach(json_object_get(from, "links"), i, link)
-	{
+	json_array_foreach(json_object_get(from, "links"), i, link) {
 		if (json_number_of(link, "id") != to)
 			continue;
 		if (json_is_true(json_object_get(link, "up")))
@@ -114,13 +113,11 @@ print_links(const json_t *replicas)
 
 	printf("\n%-8s", "link to");
 	json_array_foreach(replicas, j, to)
-	    printf(" %6" JSON_INTEGER_FORMAT, json_number_of(to, "id"));
+		printf(" %6" JSON_INTEGER_FORMAT, json_number_of(to, "id"));
 	putchar('\n');
-	json_array_foreach(replicas, i, from)
-	{
+	json_array_foreach(replicas, i, from) {
 		printf("from %-3" JSON_INTEGER_FORMAT, json_number_of(from, "id"));
-		json_array_foreach(replicas, j, to)
-		{
+		json_array_foreach(replicas, j, to) {
 			link_text(from, json_number_of(to, "id"), text);
 			printf(" %6s", text);
 		}

@@ -221,8 +221,8 @@ await_master(struct starting *s, const struct noise_pair *key)
 			size_t i;
 
 			json_array_foreach(json_object_get(health, "problems"), i, problem)
-			    log_error("%s: %s", json_text_of(problem, "object"),
-			              json_text_of(problem, "what"));
+				log_error("%s: %s", json_text_of(problem, "object"),
+				          json_text_of(problem, "what"));
 			json_decref(health);
 			return false;
 		}

@@ -101,8 +101,7 @@ put_verdict(struct buffer *to, const json_t *health)
 	buffer_printf(to, ".</h1>\n");
 	if (json_array_size(findings) > 0)
 		buffer_printf(to, "<ul>\n");
-	json_array_foreach(findings, i, one)
-	{
+	json_array_foreach(findings, i, one) {
 		buffer_printf(to, "<li class=\"%s\">",
 		              strcmp(json_text_of(one, "severity"), "warning") == 0
 		                  ? "degraded"
@@ -160,15 +159,15 @@ put_replicas(struct buffer *to, const json_t *health)
 	json_int_t newest = 0;
 	size_t i;
 
-	json_array_foreach(replicas, i, one)
-	{
+	json_array_foreach(replicas, i, one) {
 		if (json_number_of(one, "chosen") > newest)
 			newest = json_number_of(one, "chosen");
 		if (json_number_of(one, "applied") > newest)
 			newest = json_number_of(one, "applied");
 	}
 	buffer_printf(to, "<h2>Replicas</h2>\n");
-	json_array_foreach(replicas, i, one) put_replica(to, one, newest);
+	json_array_foreach(replicas, i, one)
+		put_replica(to, one, newest);
 }
 
 /* ---- links ---- */
@@ -184,8 +183,7 @@ put_link(struct buffer *to, const json_t *from, json_int_t id)
 		buffer_printf(to, "<td>");
 		return;
 	}
-	json_array_foreach(links, i, one)
-	{
+	json_array_foreach(links, i, one) {
 		if (json_number_of(one, "id") != id)
 			continue;
 		if (json_is_true(json_object_get(one, "up")))
@@ -208,13 +206,13 @@ put_links(struct buffer *to, const json_t *replicas)
 		return;
 	buffer_printf(to, "<h2>Links between replicas</h2>\n<table><tr><th>from, to");
 	json_array_foreach(replicas, i, other)
-	    buffer_printf(to, "<th class=\"n\">%" JSON_INTEGER_FORMAT, json_number_of(other, "id"));
+		buffer_printf(to, "<th class=\"n\">%" JSON_INTEGER_FORMAT,
+		              json_number_of(other, "id"));
 	buffer_printf(to, "</tr>\n");
-	json_array_foreach(replicas, i, from)
-	{
+	json_array_foreach(replicas, i, from) {
 		buffer_printf(to, "<tr><th>%" JSON_INTEGER_FORMAT, json_number_of(from, "id"));
 		json_array_foreach(replicas, j, other)
-		    put_link(to, from, json_number_of(other, "id"));
+			put_link(to, from, json_number_of(other, "id"));
 		buffer_printf(to, "</tr>\n");
 	}
 	buffer_printf(to, "</table>\n");
@@ -304,9 +302,9 @@ longest_wait(const json_t *lock)
 	json_int_t longest = -1;
 	size_t i;
 
-	json_array_foreach(json_object_get(lock, "waiters"), i,
-	                   one) if (json_number_of(one, "seconds") > longest) longest =
-	    json_number_of(one, "seconds");
+	json_array_foreach(json_object_get(lock, "waiters"), i, one)
+		if (json_number_of(one, "seconds") > longest)
+			longest = json_number_of(one, "seconds");
 	return longest;
 }
 
@@ -331,8 +329,7 @@ put_locks(struct buffer *to, const json_t *locks)
 	const json_t *shown[LOCKS_SHOWN] = {NULL}, *lock;
 	size_t i, n = 0;
 
-	json_array_foreach(locks, i, lock)
-	{
+	json_array_foreach(locks, i, lock) {
 		const json_int_t wait = longest_wait(lock);
 		size_t at = n;
 
@@ -378,8 +375,7 @@ hosts_of(const json_t *sessions)
 	const json_t *one;
 	size_t i;
 
-	json_array_foreach(sessions, i, one)
-	{
+	json_array_foreach(sessions, i, one) {
 		const char *name = json_text_of(one, "host");
 
 		host = json_object_get(hosts, name);
@@ -404,8 +400,7 @@ put_greatest(struct buffer *to, json_t *hosts)
 	json_int_t most = -1;
 	json_t *host;
 
-	json_object_foreach(hosts, name, host)
-	{
+	json_object_foreach(hosts, name, host) {
 		if (json_number_of(host, "sessions") > most) {
 			most = json_number_of(host, "sessions");
 			greatest = name;

@@ -85,7 +85,9 @@ findings_worst(const json_t *findings)
 	int worst = -1;
 	size_t i;
 
-	json_array_foreach(findings, i, one) if (severity_of(one) > worst) worst = severity_of(one);
+	json_array_foreach(findings, i, one)
+		if (severity_of(one) > worst)
+			worst = severity_of(one);
 	return worst;
 }
 
@@ -114,8 +116,7 @@ findings_sentence(const json_t *findings, const char *cell, char *text, size_t s
 	size_t i;
 
 	snprintf(text, size, "%s works", cell);
-	json_array_foreach(findings, i, one)
-	{
+	json_array_foreach(findings, i, one) {
 		const char *const object = text_of(one, "object");
 
 		if (severity_of(one) < SEVERITY_DEGRADED || severity_of(one) < worst)
@@ -137,8 +138,7 @@ findings_print(const json_t *findings, int severity, const char *prefix, bool re
 	const json_t *one;
 	size_t i;
 
-	json_array_foreach(findings, i, one)
-	{
+	json_array_foreach(findings, i, one) {
 		if (severity_of(one) >= severity)
 			line_print("%s %s: %s%s%s", prefix, text_of(one, "object"),
 			           text_of(one, "what"), remedies ? ": " : "",

@@ -118,8 +118,7 @@ add_longest(json_t *limits, const json_t *locks, const char *list, const char *n
 	const json_t *lock;
 	size_t i, n = 0;
 
-	json_array_foreach(locks, i, lock)
-	{
+	json_array_foreach(locks, i, lock) {
 		if (json_array_size(json_object_get(lock, list)) <= n)
 			continue;
 		n = json_array_size(json_object_get(lock, list));
@@ -366,8 +365,7 @@ health_add_limits(json_t *findings, const json_t *limits)
 	const json_t *one;
 	size_t i;
 
-	json_array_foreach(limits, i, one)
-	{
+	json_array_foreach(limits, i, one) {
 		if (limit_is_near(one))
 			finding_add_detail(findings, FINDING_limit_near, json_text_of(one, "of"),
 			                   "%s, %" JSON_INTEGER_FORMAT " of %" JSON_INTEGER_FORMAT

@@ -165,7 +165,8 @@ table_print(const json_t *rows, const struct column *columns)
 
 	if (columns->title != NULL)
 		print_row(columns, NULL);
-	json_array_foreach(rows, i, row) print_row(columns, row);
+	json_array_foreach(rows, i, row)
+		print_row(columns, row);
 }
 
 void
@@ -175,8 +176,7 @@ table_print_values(json_t *object)
 	const char *key;
 	json_t *value;
 
-	json_object_foreach(object, key, value)
-	{
+	json_object_foreach(object, key, value) {
 		if (json_is_string(value)) {
 			line_print("%-12s %s", key, json_string_value(value));
 		} else if (json_is_null(value)) {

@@ -153,8 +153,7 @@ print_right(const char *right, const json_t *one)
 	printf("%-7s ", right);
 	line_put(stdout, json_text_of(one, "acl"));
 	putchar(':');
-	json_array_foreach(list, i, principal)
-	{
+	json_array_foreach(list, i, principal) {
 		putchar(' ');
 		line_put(stdout, json_string_value(principal));
 	}

@@ -350,8 +350,7 @@ print_contents(json_t *all, int64_t written_s)
 	size_t i;
 
 	utc_age(written_s, age);
-	json_object_foreach(all, key, value)
-	{
+	json_object_foreach(all, key, value) {
 		if (json_is_integer(value))
 			printf("%-12s %" JSON_INTEGER_FORMAT "\n", key, json_integer_value(value));
 		else if (json_is_string(value))
@@ -360,9 +359,9 @@ print_contents(json_t *all, int64_t written_s)
 			           strcmp(key, "written") == 0 ? age : "");
 	}
 	json_array_foreach(json_object_get(all, "replicas"), i, value)
-	    line_print("%-7s %-4" JSON_INTEGER_FORMAT " %s", "replica",
-	               json_integer_value(json_object_get(value, "id")),
-	               json_string_value(json_object_get(value, "address")));
+		line_print("%-7s %-4" JSON_INTEGER_FORMAT " %s", "replica",
+		           json_integer_value(json_object_get(value, "id")),
+		           json_string_value(json_object_get(value, "address")));
 }
 
 static int

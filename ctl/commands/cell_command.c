@@ -83,8 +83,7 @@ print_settings(json_t *settings)
 	const char *name;
 	json_t *row;
 
-	json_object_foreach(settings, name, row)
-	{
+	json_object_foreach(settings, name, row) {
 		const uint8_t code = setting_named(name, strlen(name));
 		bool lowered;
 
@@ -197,8 +196,7 @@ show_text(const char *path, const struct cell_file *cell_file)
 	size_t i;
 
 	table_print_values(all);
-	json_array_foreach(json_object_get(all, "replicas"), i, replica)
-	{
+	json_array_foreach(json_object_get(all, "replicas"), i, replica) {
 		snprintf(what, sizeof what, "replica %d", (int)json_number_of(replica, "id"));
 		if (cell_file_is_standalone(cell_file)) {
 			printf("%-12s %s\n", what, "in the process of the mount");

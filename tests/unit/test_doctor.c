@@ -43,8 +43,7 @@ found(const json_t *findings)
 	const json_t *one;
 	size_t i;
 
-	json_array_foreach(findings, i, one)
-	{
+	json_array_foreach(findings, i, one) {
 		char *longer;
 
 		assert_true(json_string_length(json_object_get(one, "do")) > 0);
