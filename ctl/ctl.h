@@ -14,7 +14,7 @@ enum { CTL_NOTHING_LOOKED_AT = 2 }; /* of `doctor` */
 /* Prints an error message; the exit code after it. */
 #define CTL_FAIL(...) (log_error(__VA_ARGS__), CTL_FAILED)
 /* Of a command that could not be run: as a shell has them. */
-enum { CTL_NOT_RUN = 126, CTL_NOT_FOUND = 127 };
+enum { CTL_NOT_RUN = 126, CTL_NOT_FOUND = 127, CTL_BY_SIGNAL = 128 };
 
 /* ---- command.c: what the user has given, by tables ---- */
 
@@ -89,6 +89,9 @@ bool ctl_take_span(void *to, const char *text);
 
 /* Goes on as this command. If that can't be run, returns its exit code, after an error message. */
 int program_become(char *const command[]);
+/* Does with a signal that is blocked as if it were not: ends the process, unless that is not what
+ * it is for. For the first process of a container the kernel knows no default action that does. */
+void program_take_signal(int number);
 
 /* ---- commands/acl_command.c ---- */
 

@@ -37,8 +37,9 @@ struct report {
 
 /* The try of the holder before. */
 struct earlier_try {
-	bool tried; /* there was one, and the lock is tried for again */
-	int told;   /* the error for which it failed, which was printed; 0: none */
+	bool tried;   /* there was one, and the lock is tried for again */
+	int told;     /* the error for which it failed, which was printed; 0: none */
+	int unkilled; /* processes of its command that are another user's, and may live */
 };
 
 /* The supervisor's orders, a byte each: to start the command; to release the lock, of a command

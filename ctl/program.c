@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -39,6 +40,22 @@ program_become(char *const command[])
 	error = errno;
 	log_error("%s: cannot run it: %s", command[0], strerror(error));
 	return error == ENOENT ? CTL_NOT_FOUND : CTL_NOT_RUN;
+}
+
+void
+program_take_signal(int number)
+{
+	struct sigaction action;
+	sigset_t one;
+
+	sigemptyset(&one);
+	sigaddset(&one, number);
+	raise(number);
+	sigprocmask(SIG_UNBLOCK, &one, NULL);
+	sigprocmask(SIG_BLOCK, &one, NULL);
+	sigaction(number, NULL, &action);
+	if (action.sa_handler != SIG_IGN && number != SIGCONT && number != SIGWINCH)
+		_exit(CTL_BY_SIGNAL + number);
 }
 
 /* Called in the child. */

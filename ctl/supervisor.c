@@ -19,7 +19,6 @@
 #include "ctl/holder.h"
 
 enum {
-	EXIT_BY_SIGNAL = 128,
 	RESERVE_S = 1, /* from killing the command until the lock can be granted to others */
 	WARNING_S = 5, /* from SIGTERM to SIGKILL */
 	/* From the end of the lease to the freezing: the mount knows then that the session is in
@@ -40,6 +39,7 @@ struct supervisor {
 	enum state state;
 	pid_t holder, command; /* holder 0: it has ended */
 	struct command_group group;
+	int unkilled; /* processes of it, or of that of the try before, that are another user's */
 	int orders, reports; /* to and from the holder; reports -1: the mount's daemon has ended */
 	int signals, timer;
 	sigset_t watched, before; /* the signals read from `signals`; the command's signal mask */
@@ -145,13 +145,14 @@ end_all(struct supervisor *s)
 		reap(s);
 		left = command_group_kill(&s->group, s->holder);
 	} while (left > 0 && !mono_reached(clock_now(), patience));
-	if (left > s->group.foreign)
+	s->unkilled = s->group.foreign;
+	if (left > s->unkilled)
 		log_warn("%d processes of the command were killed but have not ended yet",
-		         left - s->group.foreign);
-	if (s->group.foreign > 0)
+		         left - s->unkilled);
+	if (s->unkilled > 0)
 		log_warn("%s: %d processes of the command belong to another user and can't be "
 		         "killed",
-		         s->l->path, s->group.foreign);
+		         s->l->path, s->unkilled);
 }
 
 /* No process of a command with failed checks is left when its lock is released. */
@@ -181,7 +182,7 @@ reap(struct supervisor *s)
 			s->holder = 0;
 		else if (s->state == RUNS && ended == s->command)
 			command_ended(s, WIFEXITED(status) ? WEXITSTATUS(status)
-			                                   : EXIT_BY_SIGNAL + WTERMSIG(status));
+			                                   : CTL_BY_SIGNAL + WTERMSIG(status));
 		else
 			health_check_ended(&s->check, ended, status);
 }
@@ -393,28 +394,12 @@ catch_up(struct supervisor *s, mono_t now)
 
 /* ---- signals ---- */
 
-static const int forwarded[] = {
-    SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGCONT, SIGWINCH,
-};
+static const int forwarded[] = {SIGTERM, SIGINT,  SIGHUP,  SIGQUIT,
+                                SIGUSR1, SIGUSR2, SIGCONT, SIGWINCH};
 
 /* While no command runs a signal ends the supervisor itself, as if it were not handled. With a
- * lasting session also when one has ended or was frozen: neither release nor thaw has a time. For
- * the first process of a container the kernel knows no default action that ends it. */
-static void
-die_of(int number, bool ignored)
-{
-	sigset_t one;
-
-	sigemptyset(&one);
-	sigaddset(&one, number);
-	raise(number);
-	sigprocmask(SIG_UNBLOCK, &one, NULL); /* the holder ends with us */
-	sigprocmask(SIG_BLOCK, &one, NULL);
-	if (!ignored && number != SIGCONT && number != SIGWINCH)
-		_exit(EXIT_BY_SIGNAL + number);
-}
-
-/* Forwards a signal, unless the command has it already: those from the terminal go to the whole
+ * lasting session also when one has ended or was frozen: neither release nor thaw has a time.
+ * Else it is forwarded, unless the command has it already: those from the terminal go to the whole
  * foreground process group, but those of a hangup to the session's leader alone. SIGCONT does not
  * thaw a frozen command. One that is ignored is read, too, since it is blocked: the command began
  * with ignoring it, and nobody is told to end. A command that lives on after SIGHUP or SIGQUIT has
@@ -444,7 +429,7 @@ on_signal(struct supervisor *s)
 	if (info.ssi_signo == SIGCHLD)
 		reap(s);
 	else if (s->state == ACQUIRING || (s->state == ENDED && s->lasting && told))
-		die_of((int)info.ssi_signo, action.sa_handler == SIG_IGN);
+		program_take_signal((int)info.ssi_signo); /* the holder ends with us */
 	else if (s->state == RUNS && !had && !(s->group.frozen && info.ssi_signo == SIGCONT))
 		kill(s->command, (int)info.ssi_signo);
 }
@@ -488,6 +473,21 @@ start_holder(struct supervisor *s)
 	return s->holder > 0;
 }
 
+/* The command is not started beside itself. */
+static void
+outwait_former(struct supervisor *s)
+{
+	struct pollfd wait = {.fd = s->signals, .events = POLLIN};
+
+	if (s->unkilled > 0)
+		log_warn("%s: the command is not started again before they end", s->l->path);
+	while (s->unkilled > 0) {
+		if (poll(&wait, 1, SILENCE_MS) > 0)
+			on_signal(s);
+		descendants_signal(SIGKILL, 0, &s->unkilled);
+	}
+}
+
 static bool
 start(struct supervisor *s)
 {
@@ -502,8 +502,10 @@ start(struct supervisor *s)
 	sigprocmask(SIG_BLOCK, &blocked, NULL);
 	s->signals = signalfd(-1, &s->watched, SFD_CLOEXEC);
 	s->timer = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
-	return s->signals >= 0 && s->timer >= 0 && prctl(PR_SET_CHILD_SUBREAPER, 1) == 0 &&
-	       start_holder(s);
+	if (s->signals < 0 || s->timer < 0 || prctl(PR_SET_CHILD_SUBREAPER, 1) < 0)
+		return false;
+	outwait_former(s);
+	return start_holder(s);
 }
 
 /* While the command is being started signals stay pending, until they can be forwarded. */
@@ -546,6 +548,7 @@ hold(const struct lock_options *l, const sigset_t *before, struct earlier_try *t
 {
 	struct supervisor s = {
 	    .l = l,
+	    .unkilled = tries->unkilled,
 	    .earlier = *tries,
 	    .before = *before,
 	    .tell_at =
@@ -575,8 +578,7 @@ hold(const struct lock_options *l, const sigset_t *before, struct earlier_try *t
 	close(s.timer);
 	close(s.orders);
 	close(s.reports);
-	tries->tried = tries_again(&s);
-	tries->told = s.error;
+	*tries = (struct earlier_try){tries_again(&s), s.error, s.unkilled};
 	return s.result;
 }
 

@@ -125,6 +125,37 @@ case_a_command_that_is_started_again() {
 	grep -q "the lock was lost" "$work/err"
 }
 
+# What has become another user outlives the lock: the next one waits for its end, and a signal does
+# not.
+case_a_former_command_of_another_user() {
+	local m3=$work/mnt3 restarted
+	mkdir "$m3"
+	chmod 711 "$work"
+	install -m 4755 "$(command -v setpriv)" "$work/become"
+	limit 30 "$LSFS" -o "key=$cell/admin.key,allow_other" "$conf" "$m3"
+	setpriv --reuid=65534 --regid=65534 --clear-groups \
+		"$LSCTL" elect --restart --lock-delay 1 "$m3/${d##*/}/primary" one -- \
+		"$work/become" --reuid=0 sh -c 'echo $$ >> "$0"; exec sleep 60' "$work/starts" \
+		2> "$work/err" &
+	restarted=$!
+	wait_until "it runs" has_started 1
+	cell_ctl session destroy "$(session "$m3")"
+	wait_until "the lock is lost" grep -q "the lock was lost" "$work/err"
+	pause_s 3
+	has_started 1
+	kill "$(cat "$work/starts")"
+	wait_until "it runs again" has_started 2
+	cell_ctl session destroy "$(session "$m3")"
+	wait_until "it waits again" says_twice "not started again"
+	kill $restarted
+	wait_until "it has ended" gone $restarted
+	exits 143 wait $restarted
+	kill "$(tail -n 1 "$work/starts")"
+	umount "$m3"
+	rmdir "$m3"
+}
+says_twice() { [ "$(grep -c "$1" "$work/err")" = 2 ]; }
+
 # A hangup that it takes for an order to read its configuration again does not end it; one that does
 # ends the election.
 case_a_hangup_that_is_survived() {
