@@ -1,7 +1,7 @@
 /* Operators' commands, which arrive on a connection without a session. A command is decided only
  * while the lease of this replica is valid: otherwise another replica may be master. A command
  * that was not answered is sent again, to the next master perhaps: it is no error if its effect is
- * there already, and no lock and no signing key is given up twice.
+ * there already, and no lock, signing key or mastership is given up twice.
  *
  *   ADD, REMOVE_REPLICA   one after the other; answered when a removed one may be switched off
  *   TRANSFER              answered when this replica is no longer master
@@ -144,6 +144,9 @@ admin_transfer(struct replica *r, struct admin_request *o)
 	struct member_verdict v;
 
 	r_member_list_view(r, &view);
+	/* Sent again, to go to any other replica: it has come here since. */
+	if (o->asked.behind > 0 && o->asked.id == 0 && r->mastership.since > o->asked.behind)
+		o->asked.id = view.self;
 	v = member_rules_transfer(&view, o->asked.id);
 	if (v.rc != RC_OK || v.id == view.self) {
 		conclude(r, o, v.rc, v.id, v.why);

@@ -57,6 +57,7 @@ struct proposal_backlog {
 /* mastership.c */
 struct mastership {
 	bool serving;            /* the master's part serves an epoch */
+	uint64_t since;          /* index of the entry that began that */
 	bool news;               /* another master may have to be announced */
 	struct ballot candidacy; /* the ballot whose begin_epoch was proposed */
 	mono_t elected_at;       /* when this replica was elected the last time */

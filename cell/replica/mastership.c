@@ -149,6 +149,7 @@ r_mastership_epoch(struct replica *r, const struct tree_note *n)
 	r->mastership.epoch_wall_ns = r->wall_ns;
 	r_mastership_supervise(r);
 	r->mastership.serving = true;
+	r->mastership.since = r->applied;
 	master_begin(r->master, r_clock(r), n->epoch, &r->master_update);
 	r_absorb_master(r);
 	admit_parked(r);
