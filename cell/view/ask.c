@@ -14,9 +14,9 @@
 #include "cell/wire/codec.h"
 
 enum {
-	MASTER_PATIENCE_MS = 10000, /* the answer may have to wait for a commit */
+	MASTER_PATIENCE_MS = 10000, /* then there may be another one */
 	AGAIN_MS = 100,
-	SILENCE_S = 5,             /* without an answer of any replica: ask_master gives up */
+	SILENCE_S = 5,             /* of all replicas that are asked: ask_master gives up */
 	LINGER_MS = 200,           /* wait for further answers, when one suffices */
 	DATAGRAMS = 2,             /* one may be lost */
 	DATAGRAM_LINGER_MS = 1000, /* a busy machine is no firewall */
@@ -460,7 +460,9 @@ struct search {
 	bool on_host;
 	uint64_t applied; /* the index that the replica had applied that calls itself the master */
 	int master;   /* index of the replica that calls itself the master; negative if none does */
-	mono_t heard; /* when a replica last answered; at first the beginning */
+	mono_t heard; /* when a replica last answered, or a master was waited for; or the start */
+	mono_t had;   /* when a master was last waited for; or the start */
+	mono_t end;   /* in any case */
 	bool refused; /* a replica refuses us for good, and none has answered */
 	char why[256]; /* the reason why the question is not answered yet */
 };
@@ -499,23 +501,29 @@ find_master(struct search *s, const struct cell_file *cell_file, const struct no
 	return true;
 }
 
+/* A master that is silent is no silence of the cell: meanwhile nobody else is asked. */
 static bool
-is_time_over(const struct search *s, mono_t deadline)
+is_time_over(const struct search *s)
 {
-	mono_t now = clock_now();
+	const mono_t silence = mono_add(s->heard, span_s(SILENCE_S)),
+	             vacancy = mono_add(s->had, span_s(ASK_VACANCY_S));
 
-	return mono_reached(now, deadline) || s->refused ||
-	       mono_reached(now, mono_add(s->heard, span_s(SILENCE_S)));
+	return s->refused ||
+	       mono_reached(clock_now(), mono_min(s->end, mono_min(silence, vacancy)));
 }
 
+/* An operator's command may be sent again, with `behind`: it takes no second effect. */
 static bool
 find_and_ask(const struct cell_file *cell_file, const struct noise_pair *key,
              const struct message *question, enum message_code code,
              void (*take)(void *user, const struct message *reply), void *user, bool on_host)
 {
-	struct search s = {.on_host = on_host, .heard = clock_now()};
+	const mono_t now = clock_now();
+	struct search s = {.on_host = on_host,
+	                   .heard = now,
+	                   .had = now,
+	                   .end = mono_add(now, span_s(ASK_MASTER_S))};
 	struct master_question q = {.take = take, .user = user};
-	const mono_t deadline = mono_add(s.heard, span_s(ASK_MASTER_S));
 	struct message asked = *question;
 
 	do {
@@ -523,18 +531,24 @@ find_and_ask(const struct cell_file *cell_file, const struct noise_pair *key,
 
 		a.on_host = on_host;
 		a.patience_ms = MASTER_PATIENCE_MS;
-		if (!find_master(&s, cell_file, key) ||
-		    (s.master >= 0 && !asking_run(&a, key, s.master)))
+		if (!find_master(&s, cell_file, key))
 			return false;
+		if (s.master >= 0) {
+			if (!asking_run(&a, key, s.master))
+				return false;
+			asking_failure(&a, s.master, s.why);
+			s.heard = s.had = clock_now();
+			if (asked.code == MSG_operate && asked.operate.behind == 0)
+				asked.operate.behind = s.applied;
+		}
 		if (q.answered)
 			return true;
-		if (s.master >= 0)
-			asking_failure(&a, s.master, s.why);
-		if (s.master >= 0 && asked.code == MSG_operate && asked.operate.behind == 0)
-			asked.operate.behind = s.applied;
 		nanosleep(&(struct timespec){.tv_nsec = AGAIN_MS * 1000000L}, NULL);
-	} while (!is_time_over(&s, deadline));
-	return log_error("the cell does not answer: %s", s.why);
+	} while (!is_time_over(&s));
+	return log_error("the cell does not answer: %s%s", s.why,
+	                 asked.code == MSG_operate && asked.operate.behind > 0
+	                     ? "; the command may have been carried out"
+	                     : "");
 }
 
 bool

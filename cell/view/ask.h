@@ -31,8 +31,9 @@ bool ask_settings(const struct cell_file *cell_file, const struct noise_pair *ke
                   void (*take)(void *user, const struct message *reply), void *user);
 
 /* Asks the current master, and after a fail-over the next one, until it answers with a message of
- * this code, which is passed to `take`. False after an error message, after ASK_MASTER_S at the
- * latest: it is then unknown whether the operation was carried out. */
+ * this code, which is passed to `take`. False after an error message, when no replica answers,
+ * there was no master for ASK_VACANCY_S, or after ASK_MASTER_S: it is then unknown whether the
+ * operation was carried out, and the message says so. */
 bool ask_master(const struct cell_file *cell_file, const struct noise_pair *key,
                 const struct message *question, enum message_code code,
                 void (*take)(void *user, const struct message *reply), void *user);
@@ -48,6 +49,10 @@ bool ask_given_master(const struct cell_file *cell_file, const struct noise_pair
                       const struct message *question, enum message_code code,
                       void (*take)(void *user, const struct message *reply), void *user);
 
-enum { ASK_PATIENCE_MS = 2000, ASK_MASTER_S = 30 };
+enum {
+	ASK_PATIENCE_MS = 2000,
+	ASK_VACANCY_S = 30,
+	ASK_MASTER_S = 90, /* a session may end a lease of a minute later, and the master be lost */
+};
 
 #endif

@@ -280,6 +280,30 @@ case_one_of_twenty_is_frozen() {
 	is "$(cat "$work/one.log" "$work/others.log")" ""
 }
 
+# The end of a session waits for the cache lease of its mount, and its operator for that. When the
+# master that has the command stands still it is sent to the next one.
+case_an_operator_waits() {
+	local frozen ends still destroys patience=40
+	leases 5s 12s
+	anew
+	echo x > "$d/f"
+	frozen=$(daemon_of "$m2")
+	ends=$(session "$m2")
+	wait_until "it caches" caches "$m2" "${d/$m/$m2}/f"
+	kill -STOP "$frozen"
+	cell_ctl session destroy "$ends" 2> "$work/err" &
+	destroys=$!
+	pause_s 1
+	not gone $destroys
+	still=$(replica "$(master)")
+	kill -STOP "$still"
+	wait_until "it is done" gone $destroys
+	kill -CONT "$still" "$frozen"
+	cat "$work/err"
+	wait $destroys
+	wait_until "there is a new session" is_in_state "$m2" safe
+}
+
 case_down() {
 	limit 10 umount "$m" "$m2"
 	down
