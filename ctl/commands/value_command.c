@@ -24,6 +24,7 @@
 enum {
 	NUMBER = 24,
 	TRIES = 100,
+	UNKNOWN = -1,   /* instead of an errno: it may have been done */
 	PATIENCE_S = 2, /* with a silent cell, after a signal to end */
 };
 
@@ -35,6 +36,10 @@ static struct {
 static int
 failed(const char *path, int error)
 {
+	if (error == UNKNOWN) {
+		log_error("%s: it is not known whether it was written", path);
+		return CTL_UNKNOWN;
+	}
 	return CTL_FAIL("%s: %s", path,
 	                error == ENODATA || error == EOPNOTSUPP ? "not in a mounted cell"
 	                : error == ECANCELED                    ? "it has another generation"
@@ -150,8 +155,25 @@ commit(int fd, struct bytes contents)
 	return error;
 }
 
-/* Replaces the given version, and no other. 0 or an errno; ECANCELED: it is another one, or was by
- * the time of the commit. */
+/* The error of a change that has begun; UNKNOWN when the answer is lost, since the session or the
+ * mount is over. The file does not show it: another client may have written the same. */
+static int
+outcome(int error)
+{
+	switch (error) {
+	case EINTR:
+	case EIO:
+	case ESTALE:
+	case ENOTCONN:
+	case ECONNABORTED:
+		return UNKNOWN;
+	default:
+		return error;
+	}
+}
+
+/* Replaces the given version, and no other. 0, an errno or UNKNOWN; ECANCELED: it is another one,
+ * or was by the time of the commit. */
 static int
 replace(const char *path, struct bytes contents)
 {
@@ -164,8 +186,8 @@ replace(const char *path, struct bytes contents)
 		error = ECANCELED;
 	buffer_free(&old);
 	if (error == 0)
-		error = commit(fd, contents);
-	else if (fd >= 0)
+		return outcome(commit(fd, contents));
+	if (fd >= 0)
 		close(fd);
 	return error == EAGAIN || error == ESTALE ? ECANCELED : error;
 }
@@ -197,7 +219,7 @@ catch_signals(void)
 	}
 }
 
-/* The file appears with its contents: it is made under another name. 0 or an errno. */
+/* The file appears with its contents: it is made under another name. 0, an errno or UNKNOWN. */
 static int
 create(const char *path, struct bytes contents)
 {
@@ -215,7 +237,7 @@ create(const char *path, struct bytes contents)
 	if (error == 0 && told != 0)
 		error = EINTR;
 	if (error == 0 && renameat2(AT_FDCWD, unfinished, AT_FDCWD, path, RENAME_NOREPLACE) < 0)
-		error = errno;
+		error = outcome(errno);
 	if (error != 0)
 		unlink(unfinished);
 	if (error != 0 && told != 0)
@@ -253,8 +275,8 @@ run_put(const struct ctl *ctl, char **argv)
 	else if (error == 0 && expected.generation != 0)
 		error = replace(path, buffer_view(&contents));
 	else if (error == 0)
-		error = commit(open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666),
-		               buffer_view(&contents));
+		error = outcome(commit(open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666),
+		                       buffer_view(&contents)));
 	free(copy);
 	buffer_free(&contents);
 	return error == 0 ? CTL_OK : failed(path, error);

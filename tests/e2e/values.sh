@@ -142,6 +142,24 @@ case_a_signal_ends_it() {
 	exits 143 wait $ended
 }
 
+# Its write took effect, at the close; or nobody knows, as another one may have written the same.
+case_an_answer_that_is_lost() {
+	local error before
+	for error in ESTALE EIO ECONNABORTED; do
+		echo a > "$d/f"
+		before=$(generation "$d/f")
+		one_line 3 "f: it is not known whether it was written" strace -qq \
+			-o "$work/traced" -e trace=fsync -e inject=fsync:error=$error \
+			"$LSCTL" put --if-generation "$before" "$d/f" <<< b
+		is "$(cat "$d/f")" b
+	done
+	one_line 3 "new: it is not known" strace -qq -o "$work/traced" -e trace=renameat2 \
+		-e inject=renameat2:error=EIO "$LSCTL" put --if-absent "$d/new" <<< x
+	is "$(ls -A "$d")" f
+	one_line 1 "new: Input/output error" strace -qq -o "$work/traced" -e trace=ftruncate \
+		-e inject=ftruncate:error=EIO "$LSCTL" put --if-absent "$d/new" <<< x
+}
+
 case_refused() {
 	one_line 1 "here: not in a mounted cell" "$LSCTL" put "$work/here" < /dev/null
 	[ ! -e "$work/here" ]
