@@ -404,15 +404,17 @@ px_say_hello(struct px *px)
 
 /* The mark is durable before the welcome is sent: if it were forgotten, another start of that
  * replica, from a disk without the records of this one, would be welcomed, too. A replica that has
- * lost its own vote knows too little of the others to welcome them. */
+ * lost its own vote, or whose damaged log may have lost marks, knows too little of the others to
+ * welcome them; nor is one whose log is damaged needed for an election. */
 void
 px_on_hello(struct px *px, uint8_t from, const struct msg_hello *m)
 {
 	struct mark told = {from, m->incarnation, m->start, m->ballot, m->last, m->proof};
 	struct buffer packed = BUFFER(LIMIT_FRAME);
 
-	if (px->witness.lost) {
-		PX_TRACE(px, "welcomes no replica: it has lost its vote");
+	if (px->witness.lost || px->repair.damaged > 0) {
+		PX_TRACE(px, "welcomes no replica: %s",
+		         px->witness.lost ? "it has lost its vote" : "its log is damaged");
 		return;
 	}
 	if (told.ballot.replica == 0)
