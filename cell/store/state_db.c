@@ -256,7 +256,8 @@ state_db_load_copy(const char *directory, const char *name, const char *cell, st
 	return ok;
 }
 
-/* The applied index in the file of this name; false when it can't be read. */
+/* The applied index in the file of this name, 0 when there is none or it is damaged; false when it
+ * can't be read for another reason. */
 static bool
 read_applied(const char *directory, const char *name, uint64_t *applied)
 {
@@ -265,26 +266,30 @@ read_applied(const char *directory, const char *name, uint64_t *applied)
 	const struct wal_extent none = {0, 0};
 	struct sqlite_db db;
 	int64_t number = 0;
-	bool ok;
+	bool known;
 
 	other.name = name;
-	ok = sqlite_open(&db, directory, &other, &none, why, sizeof why) && db.handle != NULL &&
-	     sqlite_number(&db, "SELECT applied FROM meta", &number, why, sizeof why);
-	if (ok)
-		*applied = (uint64_t)number;
+	known =
+	    sqlite_open(&db, directory, &other, &none, why, sizeof why) &&
+	    (db.handle == NULL || sqlite_number(&db, "SELECT coalesce(max(applied), 0) FROM meta",
+	                                        &number, why, sizeof why));
+	known = known || db.damaged;
+	*applied = (uint64_t)number;
 	sqlite_close(&db, true);
-	return ok;
+	return known;
 }
 
+/* Where one of them can't be read both stay, and the opening that follows tells the reason. */
 int
 state_db_swap_in(const char *directory)
 {
-	uint64_t ours = 0, theirs = 0;
+	uint64_t ours, theirs;
 
-	if (!swap_in_waiting(directory, STATE_DB_FILE))
+	if (!swap_in_waiting(directory, STATE_DB_FILE) ||
+	    !read_applied(directory, STATE_DB_FILE, &ours) ||
+	    !read_applied(directory, STATE_DB_FILE SWAP_IN_READY, &theirs))
 		return 0;
-	if (read_applied(directory, STATE_DB_FILE, &ours) &&
-	    (!read_applied(directory, STATE_DB_FILE SWAP_IN_READY, &theirs) || theirs < ours))
+	if (theirs < ours)
 		return swap_in_remove(directory, STATE_DB_FILE SWAP_IN_READY);
 	return swap_in(directory, STATE_DB_FILE, false);
 }

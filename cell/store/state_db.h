@@ -35,7 +35,7 @@ bool state_db_load_copy(const char *directory, const char *name, const char *cel
 bool state_db_owner(const char *directory, const char *name, char *cell, size_t cell_size,
                     char *why, size_t why_size);
 /* Puts a copy fetched from another replica, if one waits, into the place of state.db, unless that
- * has advanced beyond the copy since. 0 or -errno. */
+ * has advanced beyond the copy since, or can't be read at the moment. 0 or -errno. */
 int state_db_swap_in(const char *directory);
 /* Makes the opened database writable; creates the file of a new one. False with one line in
  * `why`. */

@@ -1,5 +1,8 @@
 /* Copies of state.db: consistent while both writers go on, given up at the close; and how one takes
  * the place of a state.db, or is refused. */
+#include <errno.h>
+#include <fcntl.h>
+#include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -250,7 +253,21 @@ COPY_TEST(test_installed)
 	fixture_close(&other);
 }
 
-COPY_TEST(test_older_is_not_installed)
+/* In the place of a state.db without a state, that of a replica which has started before. */
+COPY_TEST(test_installed_over_none)
+{
+	fixture_open_started(&other);
+	fixture_close(&other);
+	assert_true(fixture_has(&other, "state.db"));
+	give_fetched(7);
+	fixture_open_started(&other);
+	assert_state(&other, 7);
+	fixture_close(&other);
+}
+
+/* A state of slot 8 waits beside that of slot 9. */
+static void
+give_older(void)
 {
 	give_fetched(9);
 	fixture_open_started(&other);
@@ -258,10 +275,46 @@ COPY_TEST(test_older_is_not_installed)
 	fixture_remove(&f);
 	fixture_make(&f);
 	give_fetched(8);
+}
+
+COPY_TEST(test_older_is_not_installed)
+{
+	give_older();
 	fixture_open_started(&other);
 	assert_state(&other, 9);
 	assert_false(fixture_has(&other, "state.db.ready"));
 	fixture_close(&other);
+}
+
+/* In the place of SQLite's open: state.db can't be opened for writing, once. */
+static bool refuses;
+
+static int
+open_for_sqlite(const char *path, int flags, int mode)
+{
+	if (!refuses || (flags & O_RDWR) == 0 || strcmp(strrchr(path, '/') + 1, "state.db") != 0)
+		return open(path, flags, mode);
+	refuses = false;
+	errno = ENFILE;
+	return -1;
+}
+
+/* A state.db that can't be read at the moment is not taken for none. */
+COPY_TEST(test_older_beside_an_unreadable_one)
+{
+	sqlite3_vfs *vfs = sqlite3_vfs_find(NULL);
+
+	give_older();
+	refuses = true;
+	vfs->xSetSystemCall(vfs, "open", (sqlite3_syscall_ptr)open_for_sqlite);
+	for (int i = 0; i < 2; i++) {
+		fixture_open_started(&other);
+		assert_false(refuses);
+		assert_state(&other, 9);
+		fixture_close(&other);
+	}
+	vfs->xSetSystemCall(vfs, "open", NULL);
+	assert_false(fixture_has(&other, "state.db.ready"));
 }
 
 static void
