@@ -274,10 +274,19 @@ grantable(struct master *m, struct lock_queue *q, struct waiter *w, size_t share
 	return free && (held != LOCK_NONE || shares < tree_lock_room(m->tree, q->node, SIZE_MAX));
 }
 
+/* True for a waiter that may not be granted the lock yet: the barrier keeps it, or the log has an
+ * acquire that comes before this one. Neither is in the way of a holder. */
+static bool
+is_early(struct master *m, const struct waiter *w)
+{
+	const struct acquire *a = &w->acquire;
+
+	return !w->converting &&
+	       (m_barrier_keeps(m, a->node) || m_lock_in_log(m, a->node, &a->ticket));
+}
+
 /* Grants to one exclusive waiter, or to the shared ones before the first exclusive one, as many as
- * there is room for; to the first one alone while the log has an acquire, which may have to wait
- * before the others. Of the waiters for a lock that the barrier keeps, only a holder gets a
- * grant. */
+ * there is room for. */
 void
 m_queue_grant(struct master *m, struct lock_queue *q)
 {
@@ -285,11 +294,9 @@ m_queue_grant(struct master *m, struct lock_queue *q)
 	struct waiter *w, *next;
 
 	RB_FOREACH_SAFE(w, waiter_places, &q->places, next) {
-		if (shares > 0 && (w->acquire.mode != LOCK_SHARED || m_lock_in_log(m, q->node)))
+		if (shares > 0 && w->acquire.mode != LOCK_SHARED)
 			return;
-		if (!w->converting && m_barrier_keeps(m, q->node))
-			return;
-		if (!w->granting && !grantable(m, q, w, shares))
+		if (!w->granting && (is_early(m, w) || !grantable(m, q, w, shares)))
 			return;
 		if (!w->granting && !m_has_time(m)) {
 			m_queue_touch(m, q->node);
@@ -322,15 +329,13 @@ m_queue_grant_behind(struct master *m, struct lock_queue *q, size_t others,
 	RB_FOREACH(w, waiter_places, &q->places) {
 		if (w->session == gone)
 			return; /* nobody passes it before it has gone */
-		if (!m_has_time(m) || (!w->converting && m_barrier_keeps(m, q->node)))
+		if (!m_has_time(m) || is_early(m, w))
 			return; /* the rest is granted when the lock has been freed */
 		if (w->acquire.mode == LOCK_SHARED) {
 			if (room-- == 0)
 				return;
 			grant(m, q, w);
 			shared = true;
-			if (m_lock_in_log(m, q->node))
-				return;
 			continue;
 		}
 		if (!shared ||

@@ -148,8 +148,9 @@ bool m_ticket_genuine(const struct master *m, uint64_t session, const struct acq
 bool m_lock_genuine(struct master *m, const struct m_session *s, const struct acquire *a);
 /* Begins an acquire: it is proposed, put into the queue, or refused. */
 void m_lock_acquire(struct master *m, struct m_session *s, struct m_request *r);
-/* True while an acquire of the node's lock is in the log, about which apply has not decided. */
-bool m_lock_in_log(const struct master *m, uint64_t node);
+/* True while an acquire of the node's lock, with a ticket of the same epoch before this one, is in
+ * the log, and apply has not decided about it. */
+bool m_lock_in_log(const struct master *m, uint64_t node, const struct ticket *before);
 /* The acquire is decided, or its session is gone. */
 void m_lock_acquire_decided(struct master *m, struct m_request *r);
 /* Begins a transaction. A grant to the first waiter for each lock that it would take comes before

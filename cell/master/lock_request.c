@@ -59,14 +59,20 @@ RB_GENERATE_INTERNAL(acquires_in_log, m_request, by_lock, in_log_compare,
                      __attribute__((unused)) static)
 
 bool
-m_lock_in_log(const struct master *m, uint64_t node)
+m_lock_in_log(const struct master *m, uint64_t node, const struct ticket *before)
 {
+	struct acquires_in_log *all = (struct acquires_in_log *)&m->acquires_in_log;
 	struct m_session first = {0};
 	struct m_request like = {.session = &first, .node = node};
-	const struct m_request *found =
-	    RB_NFIND(acquires_in_log, (struct acquires_in_log *)&m->acquires_in_log, &like);
+	struct m_request *r = RB_NFIND(acquires_in_log, all, &like);
 
-	return found != NULL && found->node == node;
+	for (; r != NULL && r->node == node; r = RB_NEXT(acquires_in_log, all, r)) {
+		const struct ticket *t = &r->acquire.ticket;
+
+		if (t->epoch == before->epoch && t->place < before->place)
+			return true;
+	}
+	return false;
 }
 
 void
@@ -260,11 +266,11 @@ acquire_in_place(struct master *m, struct m_session *s, struct m_request *r)
 	others_wait |= a->ticket.epoch != m->epoch;
 	if (rc == RC_BUSY_LOCK || (rc == RC_OK && others_wait)) {
 		/* A lock that is busy in the applied tree is busy, unless a release of this session
-		 * is proposed: then apply decides. It decides, too, behind an earlier acquire that
-		 * is in the log and may have to wait, or this one would stand in the queue before
-		 * it. An acquire that may not wait is refused under the master's lease. */
-		if (!others_wait &&
-		    (m_request_behind_command(s, r) || (r->acquire.wait && m_lock_in_log(m, node))))
+		 * is proposed: then apply decides, but for an acquire that can wait behind one that
+		 * is in the log before that release. One that may not wait is refused under the
+		 * master's lease. */
+		if (!others_wait && m_request_behind_command(s, r) &&
+		    !(a->wait && m_lock_in_log(m, node, &a->ticket)))
 			leave_to_apply(m, s, r);
 		else if (r->acquire.wait)
 			enqueue(m, s, r, held);
