@@ -155,8 +155,9 @@ enum {
 
 /* ---- watching ---- */
 
-/* A handle for which the node is to be watched: first of all one whose user may read, since the
- * watch is refused to others and is for all, then one that wants its tree; NULL: there is none. */
+/* A handle for which the node is to be watched: first of all one whose user was not refused the
+ * watch, then one whose user may read, since it is refused to others and is for all, then one that
+ * wants its tree; NULL: there is none. */
 static const struct handle *
 wants(const struct mount *m, const struct inode *i)
 {
@@ -166,7 +167,8 @@ wants(const struct mount *m, const struct inode *i)
 	TAILQ_FOREACH(h, &i->handles, of_inode) {
 		if (h->dead || (!h->polled && TAILQ_EMPTY(&m->streams)))
 			continue;
-		rank = 1 + h->tree + 2 * ((h->opened.rights & RIGHT_READ) != 0);
+		rank = 1 + h->tree + 2 * ((h->opened.rights & RIGHT_READ) != 0) +
+		       4 * !h->watch_refused;
 		if (rank > highest) {
 			highest = rank;
 			best = h;
@@ -257,24 +259,26 @@ pend_all(struct mount *m)
 			event_watch_pend(m, i);
 }
 
+/* The client has ended the watch: its user may not read the node any more, or too many are watched.
+ * The next user may have the right. When none is left all try again after a while. */
 static void
-pend_of(struct mount *m, const struct client_watched *w)
+refused(struct mount *m, struct inode *i)
 {
-	struct inode *i = w->node == 0 ? NULL : inode_find(m, w->node);
+	const struct handle *next;
+	struct handle *h;
 
-	if (i != NULL && w->kind == EVENT_HANDLE_INVALID)
-		i->told_gone = true;
-	if (i != NULL)
-		event_watch_pend(m, i);
-	if (i != NULL && (w->kind == EVENT_HANDLE_INVALID || w->kind == EVENT_GAP))
-		i->watched = 0; /* the client has ended the watch */
-	if (i != NULL && w->kind == EVENT_GAP) {
-		i->watch_refused = true;
-		if (m->watch_again.ns == 0)
-			m->watch_again = mono_add(m->now, span_s(AGAIN_S));
+	TAILQ_FOREACH(h, &i->handles, of_inode)
+		h->watch_refused |= bytes_equal(h->user, i->watcher);
+	next = wants(m, i);
+	if (next != NULL && !next->watch_refused) {
+		event_watch_follow(m, i);
+		return;
 	}
-	if (w->node == 0 && w->kind == EVENT_GAP)
-		pend_all(m);
+	TAILQ_FOREACH(h, &i->handles, of_inode)
+		h->watch_refused = false;
+	i->watch_refused = true;
+	if (m->watch_again.ns == 0)
+		m->watch_again = mono_add(m->now, span_s(AGAIN_S));
 }
 
 /* Changes of a node that is not watched are not told: its pollers look from time to time. */
@@ -313,9 +317,21 @@ stream(struct mount *m, const struct client_watched *watched, int64_t wall_ns)
 void
 event_watch_told(struct mount *m, const struct mount_event *e)
 {
-	pend_of(m, e->watched);
+	const struct client_watched *w = e->watched;
+	struct inode *i = w->node == 0 ? NULL : inode_find(m, w->node);
+
+	if (i != NULL) {
+		i->told_gone |= w->kind == EVENT_HANDLE_INVALID;
+		event_watch_pend(m, i);
+		if (w->kind == EVENT_HANDLE_INVALID || w->kind == EVENT_GAP)
+			i->watched = 0; /* the client has ended the watch */
+		if (w->kind == EVENT_GAP)
+			refused(m, i);
+	} else if (w->node == 0 && w->kind == EVENT_GAP) {
+		pend_all(m);
+	}
 	if (!TAILQ_EMPTY(&m->streams))
-		stream(m, e->watched, e->wall_ns);
+		stream(m, w, e->wall_ns);
 	change_file_ask(m);
 }
 

@@ -83,6 +83,7 @@ struct handle {
 	/* Events. */
 	bool polled;                 /* its node is watched */
 	bool tree;                   /* and all that is below it */
+	bool watch_refused;          /* to its user; others of the node are tried first */
 	bool pending;                /* an event, since it has shown the node's state */
 	bool wakes;                  /* the kernel waits to be told to poll it again */
 	struct event_stream *stream; /* of .cell/events; else NULL */

@@ -30,7 +30,7 @@ struct inode {
 	uint64_t opened;        /* the number by which this session is an opener; 0: it is none */
 	uint32_t watched;       /* the mask by which the client was asked to watch it; 0: was not */
 	struct bytes watcher;   /* the user for whom it was; owned */
-	bool watch_refused;     /* and is not asked again for a while */
+	bool watch_refused;     /* to all users, and is not asked again for a while */
 	bool told_gone;         /* an event has told that the node is deleted */
 	bool opening;           /* by a request after a rename, not confirmed yet */
 	unsigned keepers;       /* open directories through which it was numbered last */

@@ -168,3 +168,43 @@ TEST(test_the_watcher_of_a_file)
 	assert_int_equal(b->update.watches_n, 0); /* it was refused */
 	bench_free(b);
 }
+
+static struct mount_event
+opened_by(struct bench *b, const char *user, uint64_t node)
+{
+	struct mount_event e = {.kind = MOUNT_OPEN, .ino = node, .flags = O_WRONLY};
+
+	e.fh = bench_reply(b, call(b, user, e))->fh;
+	e.kind = MOUNT_POLL;
+	return e;
+}
+
+/* A watch that is refused to one user is asked for another one at once: the first may have lost the
+ * right to read that he had at his open. When none gets it, all try again after a second. */
+TEST(test_a_watcher_who_may_not_read_any_more)
+{
+	struct bench *b = bench_new(&config);
+	const uint64_t f = new_file(b->cell, NODE_ROOT, "f");
+	const struct client_watched refused = {.kind = EVENT_GAP, .node = f};
+	struct mount_event anns = opened_by(b, "ann", f), eves = opened_by(b, "eve", f);
+
+	call(b, "ann", anns);
+	expect_watch(b, "ann");
+	call(b, "eve", eves);
+	assert_int_equal(b->update.watches_n, 0);
+	bench_watched(b, &refused, 0);
+	expect_watch(b, "eve");
+	call(b, "ann", anns);
+	assert_int_equal(b->update.watches_n, 0);
+	bench_watched(b, &refused, 0);
+	assert_int_equal(b->update.watches_n, 0);
+	bench_wait(b, 1000);
+	call(b, "eve", eves);
+	expect_watch(b, "ann");
+	bench_watched(b, &refused, 0);
+	expect_watch(b, "eve");
+	eves.kind = MOUNT_RELEASE;
+	call(b, "eve", eves);
+	expect_watch(b, "ann");
+	bench_free(b);
+}
