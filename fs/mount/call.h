@@ -39,9 +39,10 @@ struct call {
 	call_then *then;
 	call_next *next;
 	bool answered, ordered;
-	bool outlasts;    /* the outstanding request may be made in the next session */
-	bool interrupted; /* answered without the cell when patient_until is reached: EINTR */
-	bool spared;      /* its caller was stopped or frozen in jeopardy */
+	bool unconditional; /* the background commit of a handle that was so */
+	bool outlasts;      /* the outstanding request may be made in the next session */
+	bool interrupted;   /* answered without the cell when patient_until is reached: EINTR */
+	bool spared;        /* its caller was stopped or frozen in jeopardy */
 	mono_t patient_until;
 	struct inode *inode;     /* referred to */
 	struct handle *handle;   /* referred to */

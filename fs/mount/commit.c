@@ -276,22 +276,34 @@ commit_or_owed(struct mount *m, struct call *c, bool again, call_next *next)
 }
 
 /* The buffer of a commit in the background is gone, with the names of its writers: so any caller is
- * owed the error. */
+ * owed the error. A write that has come meanwhile, or is under way, may have taken the contents
+ * from before the commit as its base, so it must not be committed either. */
 static void
 behind_heard(struct mount *m, struct call *c, const struct client_answer *a)
 {
-	int error = call_errno(m, c, a);
+	struct handle *h = c->handle;
+	const int error = call_errno(m, c, a);
 
-	if (error)
-		owe(c->handle, error, false);
+	if (error == 0)
+		h->seen = a->result.attr.attr.content_generation;
 	else
-		c->handle->seen = a->result.attr.attr.content_generation;
+		owe(h, error, false);
+	if (error != 0 && c->op != OP_set_mtime) {
+		h->unconditional |= c->unconditional;
+		if (h->edit != EDIT_NONE ||
+		    (h->active != NULL && (h->active->event.kind == MOUNT_WRITE ||
+		                           h->active->event.kind == MOUNT_SETATTR)))
+			h->refused = error;
+		else
+			h->lost = error;
+	}
 	call_end(m, c);
 }
 
 void
 commit_behind(struct mount *m, struct handle *h)
 {
+	struct call *c;
 	struct op op;
 	int error = 0;
 
@@ -303,15 +315,20 @@ commit_behind(struct mount *m, struct handle *h)
 		error = commit_in_memory(m, h);
 	} else {
 		op = commit_op(h);
-		call_ask(m, call_behind(m, h->inode, h), &op, behind_heard);
+		c = call_behind(m, h->inode, h);
+		c->unconditional = h->unconditional;
+		call_ask(m, c, &op, behind_heard);
 		op = date_op(h);
 		if (h->dated)
 			call_ask(m, call_behind(m, h->inode, h), &op, behind_heard);
 	}
-	if (error)
-		commit_owe(h, error, false);
 	snapshot_drop(m, h);
-	buffer_drop(m, h);
+	if (error) {
+		commit_owe(h, error, false);
+		buffer_lose(m, h, error);
+	} else {
+		buffer_drop(m, h);
+	}
 }
 
 /* ---- fsync ---- */
