@@ -457,7 +457,7 @@ truncate_allowed(struct mount *m, struct call *c)
 	h->dated = false;
 	h->lost = 0;
 	buffer_note_writer(h, &c->event);
-	if (m->config.commit_at_write)
+	if (m->config.commit_at_write || h->released) /* no close of the handle follows */
 		commit(m, c, truncate_done);
 	else
 		truncate_done(m, c);
@@ -477,7 +477,7 @@ truncate_entered(struct mount *m, struct call *c)
 	struct handle *h = c->handle;
 	int error = commit_unheard(h, &c->event);
 
-	if (error == 0 && h->inode->dead && !inode_lives_on(h->inode))
+	if (error == 0 && (h->dead || (h->inode->dead && !inode_lives_on(h->inode))))
 		error = ESTALE;
 	if (error)
 		truncate_failed(m, c, error);

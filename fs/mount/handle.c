@@ -133,15 +133,15 @@ handle_of_call(struct mount *m, struct call *c)
 
 /* ---- entering and leaving ---- */
 
-/* A flush or a rename is run on a dead handle, too: it decides itself what is left to do. */
+/* A flush, a rename or a truncation by name is run on a dead handle, too: it decides itself what is
+ * left to do. */
 static void
 handle_run(struct mount *m, struct call *c)
 {
 	struct handle *h = c->handle;
 
 	h->active = c;
-	if (h->dead && !c->answered && c->event.kind != MOUNT_FLUSH &&
-	    c->event.kind != MOUNT_UNLINK)
+	if (h->dead && !c->answered && c->event.kind != MOUNT_FLUSH && c->event.fh != 0)
 		call_status(m, c, ESTALE);
 	else
 		c->next(m, c);
@@ -249,9 +249,9 @@ handle_close(struct mount *m, struct handle *h)
 	h->refs++;
 	RB_REMOVE(handle_numbers, &m->handles.by_number, h);
 	/* The kernel does not release a file that is in use, unless the calls that use it were
-	 * answered. */
+	 * answered; but it does not know of a truncation by name. */
 	TAILQ_FOREACH_SAFE(c, &h->queue, waiting, more)
-		if (!c->answered && c->event.kind != MOUNT_UNLINK)
+		if (!c->answered && c->event.fh != 0)
 			call_status(m, c, EBADF);
 	h->released = true;
 	if (h->inode) {
