@@ -300,6 +300,8 @@ void setattr_call(struct mount *m, struct call *c);
 void setattr_answer(struct mount *m, struct call *c);
 /* True if the attribute is one of an acquisition: its sequencer, fence or slot. */
 bool xattr_is_of_holder(struct bytes name);
+/* True for the attribute that is the text of .cell/status. */
+bool xattr_is_status(struct bytes name);
 /* GETXATTR. */
 void xattr_get(struct mount *m, struct call *c);
 /* SETXATTR. */

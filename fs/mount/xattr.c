@@ -313,6 +313,12 @@ xattr_is_of_holder(struct bytes name)
 	return a != NULL && a->from == OP_get_sequencer;
 }
 
+bool
+xattr_is_status(struct bytes name)
+{
+	return bytes_equal(name, bytes_of("user.ls.status"));
+}
+
 static bool
 is_user(struct bytes name)
 {
@@ -382,7 +388,7 @@ xattr_get(struct mount *m, struct call *c)
 	/* The text of .cell/status can be had from any descriptor of the mount, whatever has become
 	 * of its node: a program that has one file of the cell and nothing else sees the session
 	 * that its lock needs. */
-	if (bytes_equal(c->event.name, bytes_of("user.ls.status"))) {
+	if (xattr_is_status(c->event.name)) {
 		virtual_status_text(m, &text);
 		call_data(m, c, buffer_view(&text));
 		buffer_free(&text);
