@@ -283,6 +283,8 @@ void name_mknod(struct mount *m, struct call *c);
 void name_number(struct mount *m, struct call *c);
 /* UNLINK and RMDIR. */
 void name_delete(struct mount *m, struct call *c);
+/* The node was deleted by a call of this mount: it lives on for the handles that are open here. */
+void name_deleted(struct mount *m, struct inode *i);
 /* Asks for a node of the call's name, ephemeral if its mode has S_ISVTX, and goes on with `then`;
  * a name that nobody may use there is refused. `exclusive`: an existing node is no answer. */
 void name_create(struct mount *m, struct call *c, enum node_kind kind, bool exclusive,

@@ -340,8 +340,8 @@ mount_update_free(struct mount_update *u)
 
 /* ---- dispatch ---- */
 
-/* The name by which the kernel calls may be that of a file that was renamed since. The attribute
- * that says what has become of the session is that of the mount, not of the file. */
+/* The name by which the kernel calls may be that of a file that was renamed or deleted since. The
+ * attribute that says what has become of the session is that of the mount, not of the file. */
 static void
 kernel_call(struct mount *m, const struct mount_event *e)
 {
@@ -355,7 +355,8 @@ kernel_call(struct mount *m, const struct mount_event *e)
 	stale_called(m, e);
 	if (inode_is_virtual(e->ino) && !(kinds[e->kind].flags & VIRTUAL_TOO))
 		virtual_call(m, c);
-	else if (i != NULL && i->moved_to != 0 && kernel_cache_named(m, i) &&
+	else if (i != NULL && i->gone_here && i->attr.kind == NODE_FILE &&
+	         kernel_cache_named(m, i) &&
 	         !(e->kind == MOUNT_GETXATTR && xattr_is_status(e->name)))
 		call_status(m, c, stale_path(m, c));
 	else

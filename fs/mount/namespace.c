@@ -281,6 +281,17 @@ name_number(struct mount *m, struct call *c)
 
 /* ---- unlink, rmdir ---- */
 
+/* A commit of this mount that was under way may have made a later version than the one that was
+ * read, or an open that was, the first. */
+void
+name_deleted(struct mount *m, struct inode *i)
+{
+	if (i->newest && !TAILQ_EMPTY(&i->handles) &&
+	    (i->last == NULL || i->newest->generation > i->last->generation))
+		version_set(m, &i->last, version_ref(i->newest));
+	inode_die(m, i, true);
+}
+
 static void
 delete_heard(struct mount *m, struct call *c, const struct client_answer *a)
 {
@@ -289,13 +300,8 @@ delete_heard(struct mount *m, struct call *c, const struct client_answer *a)
 	struct inode *i = inode_find(m, deleted);
 
 	if (i) {
-		/* A commit of this mount that was under way may have made a later version than the
-		 * one that was read, or an open that was, the first. */
-		if (i->newest && !TAILQ_EMPTY(&i->handles) &&
-		    (i->last == NULL || i->newest->generation > i->last->generation))
-			version_set(m, &i->last, version_ref(i->newest));
 		kernel_cache_unnamed(i, c);
-		inode_die(m, i, true);
+		name_deleted(m, i);
 	}
 	if (c->inode && c->inode->ino != deleted && !c->inode->dead)
 		version_set(m, &c->inode->last, NULL);

@@ -66,25 +66,32 @@ put_answer(struct buffer *to, const struct transaction_text *t, const struct cli
 	put_done(to, t, r);
 }
 
-/* ---- locks ---- */
+/* ---- locks and deleted nodes ---- */
 
 /* The acquisitions of a transaction have owners and numbers that follow each other. A lock that it
- * has taken is that of `user.ls.lock`: it belongs to the user, not to the descriptor. */
+ * has taken is that of `user.ls.lock`: it belongs to the user, not to the descriptor. The kernel is
+ * not told that the name of a deleted node is gone, as it is by the answer of an unlink(2). */
 static void
-take_locks(struct mount *m, struct call *c, const struct transaction_text *t,
-           const struct result_transaction *r)
+take_done(struct mount *m, struct call *c, const struct transaction_text *t,
+          const struct result_transaction *r)
 {
 	struct cursor from = cursor_of(r->done.packed);
 	struct mount_lock *l;
 	struct step_done d;
+	struct inode *i;
 
 	while (wire_next_step_done(&from, &d)) {
 		uint64_t nth = 0;
 
-		if (d.fence == 0 || d.step > t->n)
+		if (d.step == 0 || d.step > t->n)
 			continue;
-		for (uint32_t i = 0; i + 1 < d.step; i++)
-			nth += t->lines[i].op.code == OP_acquire;
+		if (t->lines[d.step - 1].op.code == OP_delete &&
+		    (i = inode_find(m, d.node)) != NULL)
+			name_deleted(m, i);
+		if (d.fence == 0 || mount_session_lost(m, c->session))
+			continue;
+		for (uint32_t n = 0; n + 1 < d.step; n++)
+			nth += t->lines[n].op.code == OP_acquire;
 		l = attribute_lock_took(m, d.node, c->event.uid, c->target + nth,
 		                        c->acquisition + nth);
 		if (call_was_repeated(m, c))
@@ -120,8 +127,7 @@ heard(struct mount *m, struct call *c, const struct client_answer *a)
 	h->edited.limit = LIMIT_FRAME;
 	if (c->error == 0) {
 		put_answer(&h->edited, t, a);
-		if (!mount_session_lost(m, c->session))
-			take_locks(m, c, t, &a->result.transaction);
+		take_done(m, c, t, &a->result.transaction);
 	} else if (a->rc == RC_NOSPC) { /* a quota is an operation's own, which has an answer */
 		buffer_printf(&h->edited, "nothing: the disks of most replicas are full\n");
 	} else if (a->rc == RC_INVAL || a->rc == RC_FULL || a->rc == RC_FBIG) {

@@ -91,6 +91,8 @@ call_inode(struct player *p, const char *name)
 		return MOUNT_INO_METRICS;
 	if (!strcmp(name, ".cell/changes"))
 		return MOUNT_INO_CHANGES;
+	if (!strcmp(name, ".cell/txn"))
+		return MOUNT_INO_TXN;
 	if (!strcmp(name, ".cell/check"))
 		return MOUNT_INO_CHECK;
 	return *name >= '0' && *name <= '9' ? strtoull(name, NULL, 10) : known(p, name)->ino;
