@@ -69,7 +69,10 @@ text_line(json_t *locks, char *line)
 		/* "exclusive", "shared N", "delayed SECONDS" or "free" */
 		if ((number = strchr(value, ' ')) != NULL)
 			*number++ = '\0';
-		lock_json_state(lock, value, number ? atoll(number) : 0);
+		lock_json_state(lock, value,
+		                !strcmp(value, "delayed") && number ? atoll(number) : 0);
+	} else if (!strcmp(line, "delay")) {
+		lock_json_state(lock, "shared", atoll(value));
 	} else if (!strcmp(line, "holder")) {
 		put_party(lock, "holders", value);
 	} else if (!strcmp(line, "waiter")) {

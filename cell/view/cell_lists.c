@@ -66,7 +66,7 @@ void
 lock_json_state(json_t *lock, const char *state, int64_t delay_left_s)
 {
 	json_object_set_new(lock, "lock", json_string(state));
-	if (!strcmp(state, "delayed"))
+	if (!strcmp(state, "delayed") || delay_left_s > 0)
 		json_object_set_new(lock, "delay_left", json_integer(delay_left_s));
 }
 

@@ -34,7 +34,8 @@ struct party {
 
 /* Appends a lock without state, holders or waiters, and returns it. */
 json_t *lock_json(json_t *locks, struct bytes path);
-/* Sets its state: free, shared, exclusive, or delayed for that many seconds more. */
+/* Sets its state: free, shared, exclusive, or delayed, and for how many seconds more it is that; a
+ * shared lock may be so against exclusive ones. */
 void lock_json_state(json_t *lock, const char *state, int64_t delay_left_s);
 /* Appends a holder or waiter to the list of that name. */
 void lock_json_party(json_t *lock, const char *list, const struct party *p);

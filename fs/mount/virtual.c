@@ -280,6 +280,8 @@ put_lock(struct buffer *to, const struct result_queue *q)
 	              (const char *)q->path.data);
 	lock_text_state(to, q->state, q->holders.count, q->delay_left_s);
 	buffer_printf(to, "\n");
+	if (q->state == LOCK_STATE_SHARED && q->delay_left_s > 0)
+		buffer_printf(to, "delay: %lld\n", (long long)q->delay_left_s);
 	while (wire_next_lock_holder(&holders, &h)) {
 		buffer_printf(to, "holder: ");
 		lock_text_holder(to, &h, q->now_ns);

@@ -119,6 +119,8 @@ case_refusals() {
 	refused "No such attribute" getfattr -n user.ls.lock_slot "$d/sem"
 }
 
+delayed() { "$@" | grep -q "/sem2 *delayed *[1-9]"; }
+
 # The slot of a mount that died is free after the lock-delay: its command is killed before that.
 case_a_slot_is_delayed() {
 	local other=$m2/${d##*/}
@@ -134,6 +136,8 @@ case_a_slot_is_delayed() {
 	kill -9 "$(daemon_of "$m2")"
 	exits 75 wait $g
 	[ ! -e "$work/in/i" ]
+	wait_until "the mount lists the delay" delayed "$LSCTL" locks "$d/sem2"
+	wait_until "so does the cell" delayed cell_ctl locks
 	wait_until "the delay is over" test -s "$work/in/i"
 	is "$(cat "$work/in/h") $(cat "$work/in/i")" "1 0"
 	touch "$work/leave.h" "$work/leave.i"

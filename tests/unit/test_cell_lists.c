@@ -16,7 +16,10 @@ lock_row(struct buffer *to, uint64_t node)
 	struct buffer queue = BUFFER(1024);
 	const struct result result = {
 	    .kind = RESULT_queue,
-	    .queue = {.node = node, .path = bytes_of("/f")},
+	    .queue = {.node = node,
+	              .path = bytes_of("/f"),
+	              .state = LOCK_STATE_SHARED,
+	              .delay_left_s = (int64_t)node - 1},
 	};
 
 	wire_put_result(&queue, &result);
@@ -94,4 +97,20 @@ TEST(test_the_same_again_and_again)
 TEST(test_without_end)
 {
 	expect(1, UINT64_MAX, -1, 4096);
+}
+
+/* The delay of one holder of a shared lock stands while there are others. */
+TEST(test_the_delay_of_a_shared_lock)
+{
+	const struct asker asker = {ask, &cell_file, NULL};
+	json_t *all;
+
+	step = 1;
+	last = 2;
+	asked = 0;
+	all = cell_locks(&asker);
+	assert_null(json_object_get(json_array_get(all, 0), "delay_left"));
+	assert_int_equal(json_integer_value(json_object_get(json_array_get(all, 1), "delay_left")),
+	                 1);
+	json_decref(all);
 }
