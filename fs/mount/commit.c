@@ -160,7 +160,7 @@ commit_in_memory(struct mount *m, struct handle *h)
 
 /* The call that commits returns the error. The other writers have not heard it then, nor has any if
  * the call was answered before: they are owed it. A close, whose error shells ignore, is owed it
- * again. The process that has truncated the file counts as a writer. */
+ * again, and tells nobody else. The process that has truncated the file counts as a writer. */
 static void
 commit_failed(struct mount *m, struct call *c)
 {
@@ -177,7 +177,7 @@ commit_failed(struct mount *m, struct call *c)
 		buffer_forget_writer(h, e);
 	if (unheard || e->kind == MOUNT_FLUSH)
 		commit_owe(h, c->error, !unheard);
-	h->others_told = !c->answered;
+	h->others_told = !c->answered && e->kind != MOUNT_FLUSH;
 	buffer_lose(m, h, c->error);
 }
 
