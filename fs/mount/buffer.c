@@ -64,15 +64,28 @@ buffer_note_writer(struct handle *h, const struct mount_event *e)
 	h->writers[n] = (struct writer){e->lock_owner, e->pid, e->thread};
 }
 
-void
-buffer_forget_writer(struct handle *h, const struct mount_event *e)
+/* Returns how many are left without the caller. */
+static size_t
+without(struct writer *writers, size_t writers_n, const struct mount_event *e)
 {
 	size_t kept = 0;
 
-	for (size_t n = 0; n < h->writers_n; n++)
-		if (!is_writer(&h->writers[n], e->lock_owner, e->pid))
-			h->writers[kept++] = h->writers[n];
-	h->writers_n = kept;
+	for (size_t n = 0; n < writers_n; n++)
+		if (!is_writer(&writers[n], e->lock_owner, e->pid))
+			writers[kept++] = writers[n];
+	return kept;
+}
+
+void
+buffer_forget_writer(struct handle *h, const struct mount_event *e)
+{
+	h->writers_n = without(h->writers, h->writers_n, e);
+}
+
+void
+buffer_forget_creditor(struct handle *h, const struct mount_event *e)
+{
+	h->creditors_n = without(h->creditors, h->creditors_n, e);
 }
 
 bool

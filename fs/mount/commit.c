@@ -37,13 +37,15 @@ commit_owe(struct handle *h, int error, bool heard)
 	}
 }
 
-/* A dead handle keeps its error: no call succeeds on it any more. */
+/* An error that no call has returned stays until each writer was told. A dead handle keeps its
+ * error: no call succeeds on it any more. */
 static int
-take_owed(struct handle *h)
+take_owed(struct handle *h, const struct mount_event *e)
 {
 	int owed = h->owed;
 
-	if (!h->dead)
+	buffer_forget_creditor(h, e);
+	if (!h->dead && (h->heard || h->creditors_n == 0))
 		h->owed = 0;
 	return owed;
 }
@@ -60,7 +62,7 @@ static int
 tell_owed(struct handle *h, const struct mount_event *e)
 {
 	if (h->heard || is_owed_to(h, e))
-		return take_owed(h);
+		return take_owed(h, e);
 	if (h->others_told)
 		return 0;
 	h->others_told = h->owed != 0;
@@ -70,7 +72,7 @@ tell_owed(struct handle *h, const struct mount_event *e)
 int
 commit_unheard(struct handle *h, const struct mount_event *e)
 {
-	return !h->heard && is_owed_to(h, e) ? take_owed(h) : 0;
+	return !h->heard && is_owed_to(h, e) ? take_owed(h, e) : 0;
 }
 
 void
@@ -460,7 +462,7 @@ flush_nothing(struct mount *m, struct call *c)
 		MOUNT_TRACE(m, "handle %llu: %zu bytes are not committed: %s",
 		            (unsigned long long)h->fh, h->edited.len, flush_obstacle(h, &c->event));
 	if (is_owed_to(h, &c->event))
-		c->error = take_owed(h);
+		c->error = take_owed(h, &c->event);
 	flush_done(m, c);
 }
 

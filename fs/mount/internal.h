@@ -390,6 +390,8 @@ void buffer_abandon(struct mount *m, struct handle *h);
 /* True if this owner, or this process, is owed the error, because it has written what was lost, or
  * because any caller is. */
 bool buffer_lost_by(const struct handle *h, uint64_t lock_owner, pid_t pid);
+/* The process of the event has been told. */
+void buffer_forget_creditor(struct handle *h, const struct mount_event *e);
 /* The process that the event's thread belongs to, if that thread was the last to write for the
  * process, or has opened the file; 0 if that is unknown. */
 pid_t buffer_knows_process(const struct handle *h, const struct mount_event *e);
