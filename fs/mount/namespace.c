@@ -465,7 +465,8 @@ rename_committed(struct mount *m, struct call *holder)
 {
 	struct call *c = holder->parent;
 
-	holder->handle->others_told |= holder->error != 0;
+	if (!c->answered)
+		holder->handle->others_told |= holder->error != 0;
 	if (holder->error == ESTALE)
 		holder->error = holder->handle->inode->dead ? ENOENT : EIO;
 	if (c->error == 0)
