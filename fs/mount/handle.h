@@ -52,6 +52,7 @@ struct handle {
 	struct version *mapped; /* counted; the version in the kernel's pages of `mapped_ino` */
 	uint64_t mapped_ino;
 	bool mapped_before; /* through another handle, which is closed: until the next open */
+	bool pages_in;      /* the kernel may have pages of it: until the next open */
 
 	/* The buffer: the uncommitted writes. */
 	enum edit edit;

@@ -358,10 +358,11 @@ void snapshot_set(struct mount *m, struct handle *h, struct version *v);
 /* As snapshot_set, for the version at the open: it is renewed by the first read or write that needs
  * the contents. */
 void snapshot_opened(struct mount *m, struct handle *h, struct version *v);
-/* The handle is closed, and was mapped: one of those that stay open keeps the version in the
- * kernel's pages. */
+/* The handle is closed, and was mapped: one of those that stay open keeps the version, if the
+ * kernel may have pages of it. */
 void snapshot_pages_stay(const struct handle *h);
-/* An open of the inode, by this number, has the kernel drop the pages that nobody maps. */
+/* An open of the inode, by this number, has the kernel drop its pages. Those of mappings are read
+ * again when they are needed. */
 void snapshot_pages_go(struct mount *m, struct inode *i, uint64_t ino);
 /* The size that stat shows to the process that writes through the handle. */
 size_t snapshot_size(const struct handle *h);

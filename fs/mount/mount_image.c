@@ -247,6 +247,7 @@ image_handle(struct mount *m, struct image *i, struct versions_imaged *versions,
 	image_version(m, i, versions, &h->mapped);
 	IMAGE(i, h->mapped_ino);
 	IMAGE(i, h->mapped_before);
+	IMAGE(i, h->pages_in);
 	IMAGE(i, h->edit);
 	image_buffer(i, &h->edited);
 	image_buffer(i, &h->sequencer);

@@ -9,8 +9,8 @@
  *
  * The kernel's pages are different: all mappings of a node share them, through whichever handle
  * they were requested. They show one committed version as long as a handle is open through which
- * pages were requested, and where others are open, until the next open, at which the kernel drops
- * them. */
+ * pages were requested, and where others are open, until an open that comes after the last request,
+ * at which the kernel drops them. */
 #include <fcntl.h>
 #include <string.h>
 #include "fs/mount/internal.h"
@@ -340,9 +340,13 @@ snapshot_pages_stay(const struct handle *h)
 {
 	struct handle *other, *heir = NULL;
 
+	if (!h->pages_in)
+		return;
 	TAILQ_FOREACH(other, &h->inode->handles, of_inode) {
-		if (other->mapped && other->mapped_ino == h->mapped_ino)
+		if (other->mapped && other->mapped_ino == h->mapped_ino) {
+			other->pages_in = true;
 			return;
+		}
 		if (other->mapped == NULL && (other->flags & O_ACCMODE) != O_WRONLY)
 			heir = other;
 	}
@@ -350,7 +354,7 @@ snapshot_pages_stay(const struct handle *h)
 		return;
 	heir->mapped = version_ref(h->mapped);
 	heir->mapped_ino = h->mapped_ino;
-	heir->mapped_before = true;
+	heir->mapped_before = heir->pages_in = true;
 }
 
 void
@@ -358,9 +362,13 @@ snapshot_pages_go(struct mount *m, struct inode *i, uint64_t ino)
 {
 	struct handle *h;
 
-	TAILQ_FOREACH(h, &i->handles, of_inode)
-		if (h->mapped_before && h->mapped_ino == ino)
+	TAILQ_FOREACH(h, &i->handles, of_inode) {
+		if (h->mapped == NULL || h->mapped_ino != ino)
+			continue;
+		h->pages_in = false;
+		if (h->mapped_before)
 			version_set(m, &h->mapped, NULL);
+	}
 }
 
 static void
@@ -369,6 +377,7 @@ page_answer(struct mount *m, struct call *c, struct version *v)
 	version_set(m, &c->handle->mapped, version_ref(v));
 	c->handle->mapped_ino = c->event.ino;
 	c->handle->mapped_before = false;
+	c->handle->pages_in = true;
 	version_answer(m, c, v);
 }
 

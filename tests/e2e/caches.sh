@@ -119,7 +119,7 @@ case_nor_behind_a_stopped_daemon() {
 # The kernel keeps its pages when the descriptor is closed through which they were read.
 case_what_is_sent_is_of_one_version() {
 	both_mounts <<-'P'
-		import os, sys
+		import mmap, os, sys
 		here, there = (m + "/sent" for m in sys.argv[1:3])
 		size = 200000
 		out = os.memfd_create("out")
@@ -135,6 +135,17 @@ case_what_is_sent_is_of_one_version() {
 		os.close(second)
 		third = os.open(here, os.O_RDONLY)
 		assert sent(third, size) == {ord("b")}
+		os.close(third)
+		os.close(idle)
+		# An open drops them, also of mappings: no other descriptor keeps them.
+		mapped = os.open(here, os.O_RDONLY)
+		pages = mmap.mmap(mapped, size, mmap.MAP_PRIVATE)
+		assert pages[0] == ord("b")
+		open(there, "wb").write(b"c" * size)
+		late = os.open(here, os.O_RDONLY)
+		os.close(mapped)
+		pages.close()
+		assert sent(late, size) == {ord("c")}
 	P
 }
 
