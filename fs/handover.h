@@ -22,7 +22,7 @@
 #include "fs/source.h"
 
 /* Raised whenever anything in the image changes. */
-enum { HANDOVER_FORMAT = 6 };
+enum { HANDOVER_FORMAT = 7 };
 
 enum handover_word {
 	HANDOVER_ASK = 'A',

@@ -76,8 +76,8 @@ struct handle {
 
 	/* The error of a commit that a writer is still owed; 0: none. */
 	int owed;
-	bool heard;       /* a close has returned it already */
-	bool others_told; /* so has a call of others; the next process of the mount forgets it */
+	bool heard;               /* a close has returned it already */
+	bool others_told;         /* so has a call of others */
 	struct writer *creditors; /* the writers of what was lost; none: it is anybody's */
 	size_t creditors_n, creditors_room;
 

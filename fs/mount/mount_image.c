@@ -263,6 +263,7 @@ image_handle(struct mount *m, struct image *i, struct versions_imaged *versions,
 	image_writers(i, &h->writers, &h->writers_n, &h->writers_room);
 	IMAGE(i, h->owed);
 	IMAGE(i, h->heard);
+	IMAGE(i, h->others_told);
 	image_writers(i, &h->creditors, &h->creditors_n, &h->creditors_room);
 	IMAGE(i, h->guard.node);
 	IMAGE(i, h->guard.lock_generation);

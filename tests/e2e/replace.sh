@@ -348,7 +348,7 @@ heir() {
 		s.connect(sys.argv[1])
 		s.settimeout(10)
 		what = sys.argv[2]
-		s.send(b"T" + struct.pack("<Q", 99 if what == "format" else 6))
+		s.send(b"T" + struct.pack("<Q", 99 if what == "format" else 7))
 		answer, ancillary, *_ = s.recvmsg(70000, 1000)
 		if what == "format":
 		    assert answer[:1] == b"N" and b"different formats" in answer, answer

@@ -180,7 +180,7 @@ TEST(test_a_numbered_file)
 }
 
 /* The error of a commit that a rename has made is its writer's, who is told by its close: not a
- * child's that closes before. */
+ * child's that closes before, and whose fsync is not told again. */
 TEST(test_a_lost_write_is_its_writers)
 {
 	enum { CHILD = 200 };
@@ -211,6 +211,9 @@ TEST(test_a_lost_write_is_its_writers)
 	e.pid = CHILD;
 	e.lock_owner = bench_lock_owner(CHILD);
 	assert_int_equal(bench_reply(b, bench_start(b, e))->error, 0);
+	e.kind = MOUNT_FSYNC;
+	assert_int_equal(bench_reply(b, bench_start(b, e))->error, 0);
+	e.kind = MOUNT_FLUSH;
 	e.pid = SHELL;
 	e.lock_owner = bench_lock_owner(SHELL);
 	assert_int_equal(bench_reply(b, bench_start(b, e))->error, ECANCELED);
