@@ -202,21 +202,17 @@ enum {
 	FIRST_RIGHT = TAR_ATTRIBUTES - TAR_RIGHTS,
 };
 
-/* The rights that a directory is given at the end; what is new in it has them, too. */
-struct given {
-	char name[LIMIT_PATH + 1];
-	char values[TAR_RIGHTS][LIMIT_NAME + 1]; /* empty: those of the directory above it */
-};
-
 struct import {
 	const char *root, *within; /* the directory; its path in the cell */
 	struct buffer *texts;      /* the transactions */
 	size_t n, room;
 	size_t operations, contents; /* of the last one */
 	size_t nodes, all;           /* and of all, in bytes */
-	struct given **given;
-	size_t given_n, given_room;
-	struct buffer rights; /* lines that give them: each may take those of the importer away */
+	/* The rights that directories are given at the end, by their names; what is new in them has
+	 * them, too. The lines that give them come last: each may take those of the importer away.
+	 */
+	json_t *given[TAR_RIGHTS];
+	struct buffer rights;
 };
 
 /* A word of a transaction: with blanks in it, it stands in quotation marks. */
@@ -232,18 +228,17 @@ put_word(struct buffer *to, const char *prefix, const char *word)
 	return true;
 }
 
-/* The rights that the directory above the node is given; NULL: none. */
-static const struct given *
-given_above(const struct import *i, const char *name)
+/* The right that the directory above the node is given; empty: none. */
+static const char *
+given_above(const struct import *i, size_t right, const char *name)
 {
 	const char *end = strrchr(name, '/');
-	const size_t len = end != NULL ? (size_t)(end - name) : 0;
+	char above[LIMIT_PATH + 1];
+	const json_t *value;
 
-	for (size_t g = i->given_n; g > 0; g--)
-		if (strlen(i->given[g - 1]->name) == len &&
-		    memcmp(i->given[g - 1]->name, name, len) == 0)
-			return i->given[g - 1];
-	return NULL;
+	snprintf(above, sizeof above, "%.*s", end != NULL ? (int)(end - name) : 0, name);
+	value = json_object_get(i->given[right], above);
+	return value != NULL ? json_string_value(value) : "";
 }
 
 /* Adds the lines that make the node, or make it so; false if its name cannot stand in them. */
@@ -252,8 +247,6 @@ add_lines(struct import *i, const struct tar_entry *e, struct bytes contents, st
           size_t *operations)
 {
 	char path[PATH_MAX + LIMIT_PATH + 2], name[LIMIT_PATH + 2], *encoded;
-	const struct given *above;
-	struct given own = {.name = ""};
 	struct stat st;
 	bool exists;
 
@@ -277,14 +270,13 @@ add_lines(struct import *i, const struct tar_entry *e, struct bytes contents, st
 		buffer_put_u8(lines, '\n');
 		++*operations;
 	}
-	above = exists ? NULL : given_above(i, e->name);
 	for (size_t a = 0; a < TAR_ATTRIBUTES; a++) {
 		const bool later = e->directory && a >= FIRST_RIGHT;
 		struct buffer *to = later ? &i->rights : lines;
 		const char *value = e->values[a];
 
-		if (value[0] == '\0' && above != NULL && a >= FIRST_RIGHT)
-			value = above->values[a - FIRST_RIGHT];
+		if (value[0] == '\0' && !exists && a >= FIRST_RIGHT)
+			value = given_above(i, a - FIRST_RIGHT, e->name);
 		if (value[0] == '\0')
 			continue;
 		buffer_printf(to, "setattr");
@@ -293,15 +285,10 @@ add_lines(struct import *i, const struct tar_entry *e, struct bytes contents, st
 			return false;
 		buffer_put_u8(to, '\n');
 		if (later)
-			snprintf(own.values[a - FIRST_RIGHT], LIMIT_NAME + 1, "%s", value);
+			json_object_set_new_nocheck(i->given[a - FIRST_RIGHT], e->name,
+			                            json_string_nocheck(value));
 		else
 			++*operations;
-	}
-	if (own.values[0][0] != '\0' || own.values[1][0] != '\0') {
-		snprintf(own.name, sizeof own.name, "%s", e->name);
-		ARRAY_ROOM(i->given, i->given_n, i->given_room);
-		i->given[i->given_n] = memory_zero(1, sizeof own);
-		*i->given[i->given_n++] = own;
 	}
 	return true;
 }
@@ -416,6 +403,8 @@ run_import(const struct ctl *ctl, char **argv)
 		return CTL_FAILED;
 	mounted_path_inside(&mount, root, inside);
 	i.within = inside;
+	for (size_t right = 0; right < TAR_RIGHTS; right++)
+		i.given[right] = json_object();
 	if (strchr(i.within, '"') != NULL)
 		log_error("%s: has a quotation mark in its name", root);
 	else if (read_archive(&i))
@@ -433,9 +422,8 @@ run_import(const struct ctl *ctl, char **argv)
 	while (i.n > 0)
 		buffer_free(&i.texts[--i.n]);
 	free(i.texts);
-	while (i.given_n > 0)
-		free(i.given[--i.given_n]);
-	free(i.given);
+	for (size_t right = 0; right < TAR_RIGHTS; right++)
+		json_decref(i.given[right]);
 	buffer_free(&i.rights);
 	return rc;
 }

@@ -171,6 +171,30 @@ EOF
 	cd - > "$work/went"
 }
 
+# Directories that are given the rights of the one above cost little more than others. The archive
+# has no end, and is refused when it has been read.
+case_rights_of_many() {
+	limit 120 python3 - "$LSCTL" "$b/none" <<-'EOF'
+		import io, resource, subprocess, sys, tarfile
+		def seconds(top):
+		    archive = io.BytesIO()
+		    tar = tarfile.open(fileobj=archive, mode="w", format=tarfile.PAX_FORMAT)
+		    for name in ["top"] + [f"top/{n}" for n in range(40000)]:
+		        made = tarfile.TarInfo(name)
+		        made.type = tarfile.DIRTYPE
+		        made.pax_headers = top if name == "top" else {}
+		        tar.addfile(made)
+		    before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+		    done = subprocess.run([sys.argv[1], "import", sys.argv[2]],
+		        input=archive.getvalue(), capture_output=True)
+		    assert b"ends too early" in done.stderr, done.stderr
+		    return resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before
+		usual, given = seconds({}), seconds({"SCHILY.xattr.user.ls.acl.write": "team"})
+		print(f"# {usual:.2f} s, with rights {given:.2f} s")
+		assert given < 3 * usual + 0.2
+	EOF
+}
+
 case_without_the_right() {
 	cell_ctl principal add ann "$("$LSCTL" key generate "$work/ann.key" ann)"
 	fusermount3 -u "$m2"
