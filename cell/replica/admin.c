@@ -211,7 +211,7 @@ admin_setting(struct replica *r, struct admin_request *o)
 	if (backup && o->asked.value == 0)
 		o->asked.value = now;
 	op.set_setting = (struct op_set_setting){code, o->asked.value};
-	if (!backup && tree_setting_refused(r->tree, code, o->asked.value, why, sizeof why)) {
+	if (tree_setting_refused(r->tree, code, o->asked.value, why, sizeof why)) {
 		conclude(r, o, RC_RANGE, 0, why);
 		return;
 	}
