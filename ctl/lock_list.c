@@ -16,6 +16,7 @@
 #include "cell/sys/process.h"
 #include "cell/view/cell_lists.h"
 #include "cell/view/output.h"
+#include "cell/wire/codec.h"
 #include "ctl/cell.h"
 #include "ctl/mounted_path.h"
 
@@ -323,29 +324,51 @@ take_cell(struct ctl *ctl, const char *path)
 	return strcmp(given.name, mount.cell) == 0;
 }
 
+/* Notes the newest acquisition of the node's lock, which is the first in the list if it is held. */
+static void
+on_locks(void *user, const struct message *m)
+{
+	struct msg_operate *what = user;
+	struct cursor locks = cursor_of(m->locks.locks.packed), holders;
+	struct lock_holder h;
+	struct lock_row row;
+	struct result result;
+
+	if (!wire_next_lock_row(&locks, &row) ||
+	    wire_get_result(RESULT_queue, row.queue, &result) != RC_OK ||
+	    result.queue.node != what->value)
+		return;
+	holders = cursor_of(result.queue.holders.packed);
+	while (wire_next_lock_holder(&holders, &h))
+		what->seen = h.fence > what->seen ? h.fence : what->seen;
+}
+
 static int
 run_unlock(const struct ctl *ctl, char **argv)
 {
 	struct msg_operate what = {.what = OPERATION_UNLOCK, .keep_delay = keep_delay};
+	struct message question = {.code = MSG_locks_request};
 	struct ctl named = *ctl;
-	char generation[24] = "";
+	struct cell_admin o;
 	struct stat st;
+	bool done;
 
 	if (argv[1] != NULL && !ctl_take_count(&what.id, argv[1]))
 		return ctl_usage(argv[1], "not a session's id");
-	if (stat(argv[0], &st) < 0 ||
-	    getxattr(argv[0], "user.ls.lock_generation", generation, sizeof generation - 1) < 0)
-		return CTL_FAIL("%s: %s", argv[0],
-		                errno == EOPNOTSUPP || errno == ENODATA ? "not on a mounted cell"
-		                                                        : strerror(errno));
+	if (stat(argv[0], &st) < 0)
+		return CTL_FAIL("%s: %s", argv[0], strerror(errno));
 	if (!take_cell(&named, argv[0]))
 		return CTL_FAILED;
 	what.value = st.st_ino;
-	what.generation = strtoull(generation, NULL, 10);
 	what.address = bytes_of(argv[0]); /* for the log */
 	if (what.address.len > LIMIT_ADDRESS)
 		what.address.len = LIMIT_ADDRESS;
-	return cell_admin_run(&named, &what);
+	question.locks_request.after = what.value - 1;
+	done = cell_admin_begin(&named, &o) &&
+	       ask_master(&o.cell_file, &o.key, &question, MSG_locks, on_locks, &what) &&
+	       cell_admin_send(&o, &what, NULL) == CELL_ADMIN_DONE;
+	cell_admin_end(&o);
+	return done ? CTL_OK : CTL_FAILED;
 }
 
 static const struct ctl_option unlock_options[] = {{"keep-delay", .to = &keep_delay}, {0}};

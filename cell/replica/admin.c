@@ -182,12 +182,12 @@ static void
 admin_unlock(struct replica *r, struct admin_request *o)
 {
 	const struct msg_operate *m = &o->asked;
-	const struct op op = OPERATION(unlock, m->value, m->id, m->generation, m->keep_delay);
+	const struct op op = OPERATION(unlock, m->value, m->id, m->seen, m->keep_delay);
 	struct tree_session s;
 
 	/* Sent again: what is left of a session that has ended is free after its delay. */
 	if ((m->behind > 0 && m->id > 0 && !tree_session(r->tree, m->id, &s)) ||
-	    !tree_lock_holder(r->tree, m->value, m->id, m->generation)) {
+	    !tree_lock_holder(r->tree, m->value, m->id, m->seen)) {
 		conclude(r, o, RC_OK, m->id, "");
 		return;
 	}

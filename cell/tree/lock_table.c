@@ -382,12 +382,12 @@ apply_cancel(struct execution *x, const struct op_cancel *o)
 
 /* ---- ends ---- */
 
-/* True for a holder of the session (0: any) that an operator has seen, who knows the lock's
- * `generation`. */
+/* True for a holder of the session (0: any) that an operator has seen, who knows the newest
+ * `fence`. The lock's generation says less: it stays while a lock is shared. */
 static bool
-is_named(const struct holder *h, uint64_t session, uint64_t generation)
+is_named(const struct holder *h, uint64_t session, uint64_t fence)
 {
-	return (session == 0 || h->session->id == session) && h->generation <= generation;
+	return (session == 0 || h->session->id == session) && h->fence <= fence;
 }
 
 /* The sequencers of those who lose the lock are stale from now on. */
@@ -401,7 +401,7 @@ apply_unlock(struct execution *x, const struct op_unlock *o)
 		struct holder *next = TAILQ_NEXT(h, in_order);
 		struct tree_note *lost;
 
-		if (is_named(h, o->session, o->generation)) {
+		if (is_named(h, o->session, o->fence)) {
 			if (o->keep_delay)
 				lock_delay_begin(x, h);
 			lost = apply_note(x, TREE_LOCK_LOST, o->node);
@@ -481,7 +481,7 @@ tree_lock_probe(const struct tree *t, uint64_t session, const struct acquire *a,
 }
 
 bool
-tree_lock_holder(const struct tree *t, uint64_t node, uint64_t session, uint64_t generation)
+tree_lock_holder(const struct tree *t, uint64_t node, uint64_t session, uint64_t fence)
 {
 	const struct node *n = node_find(t, node);
 	const struct holder *h;
@@ -489,7 +489,7 @@ tree_lock_holder(const struct tree *t, uint64_t node, uint64_t session, uint64_t
 	if (n == NULL || n->lock == NULL)
 		return false;
 	TAILQ_FOREACH(h, &n->lock->in_order, in_order)
-		if (is_named(h, session, generation))
+		if (is_named(h, session, fence))
 			return true;
 	return false;
 }

@@ -423,9 +423,8 @@ uint64_t tree_session_by_nonce(const struct tree *t, struct bytes nonce);
  * node). *held becomes the mode in which (session, owner) holds the lock already. */
 enum rc tree_lock_probe(const struct tree *t, uint64_t session, const struct acquire *a,
                         enum lock_mode *held);
-/* True if a holder of the session (0: any) has the node's lock, of this generation or an earlier
- * one. */
-bool tree_lock_holder(const struct tree *t, uint64_t node, uint64_t session, uint64_t generation);
+/* True if a holder of the session (0: any) has the node's lock by this fence or an earlier one. */
+bool tree_lock_holder(const struct tree *t, uint64_t node, uint64_t session, uint64_t fence);
 /* True if (session, owner) holds the lock by this acquisition: *g is the answer that its grant
  * had. */
 bool tree_lock_held_by(const struct tree *t, uint64_t session, uint64_t owner, uint64_t acquisition,

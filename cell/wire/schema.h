@@ -321,8 +321,8 @@ enum { WIRE_MINOR = 0 };
 #define WIRE_op_expire(F) /* ignored unless this renewal of the file is the last one */ \
 	F(u64, node, 0) F(u64, generation, 0) /* of its contents then */                          \
 	F(u64, began, 0) /* log index of the command that renewed it */
-#define WIRE_op_unlock(F) /* 0: any */                                                       \
-	F(u64, node, 0) F(u64, session, 0) F(u64, generation, 0) F(u8, keep_delay, 0)
+#define WIRE_op_unlock(F) /* session 0: any; acquisitions with a later fence stay */          \
+	F(u64, node, 0) F(u64, session, 0) F(u64, fence, 0) F(u8, keep_delay, 0)
 #define WIRE_op_set_members(F) /* alone in its entry, because paxos reads it, too */    \
 	F(u64, version, 0)         /* log index of the list that it replaces; 0: the first one */ \
 	F(list, members, member)   /* the whole new list */
@@ -563,7 +563,7 @@ enum { WIRE_MINOR = 0 };
 	F(bytes, key, 32)               /* the new one of the replica or principal */             \
 	F(u8, keep_delay, 0)            /* DESTROY_SESSION, UNLOCK: 1: locks keep their delays */ \
 	F(text, name, LIMIT_NAME)       /* of the setting or principal */                         \
-	F(u64, value, 0) F(u64, generation, 0) /* SET; UNLOCK: node, and generation of its lock */ \
+	F(u64, value, 0) F(u64, seen, 0) /* SET; UNLOCK: node, and newest fence of its holders */ \
 	F(u64, behind, 0)               /* sent again: index applied before the first time */     \
 	F(u8, purge, 0)                 /* REMOVE_PRINCIPAL: 1: ACL files lose the name, too */
 #define WIRE_msg_operated(F)                                                                  \

@@ -409,13 +409,13 @@ begin_delay(struct sim *s, struct item *it, uint64_t index, const struct holder 
 }
 
 bool
-locks_session_ends(struct sim *s, struct item *it, uint64_t index, uint64_t session,
-                   uint64_t generation, bool expired)
+locks_session_ends(struct sim *s, struct item *it, uint64_t index, uint64_t session, uint64_t fence,
+                   bool expired)
 {
 	struct holder *first = NULL;
 
 	for (struct holder *h = it->holders; h < it->holders + it->holders_n; h++)
-		if (h->session == session && h->now.generation <= generation &&
+		if (h->session == session && h->now.fence <= fence &&
 		    (first == NULL || h->owner < first->owner))
 			first = h;
 	if (first == NULL)

@@ -260,7 +260,7 @@ bool model_transaction_declared(struct sim *s, const struct command *c,
 /* An operator's command. */
 void unlocks_apply(struct sim *s, uint64_t index, const struct op_unlock *op);
 /* The operator is told of success. */
-void unlocks_check(struct sim *s, uint64_t node, uint64_t session, uint64_t generation);
+void unlocks_check(struct sim *s, uint64_t node, uint64_t session, uint64_t fence);
 /* True if the session has lost this acquisition by one. */
 bool unlocks_has(struct sim *s, uint64_t node, uint64_t session, uint64_t acquisition);
 /* Has an operator taken the lock from the session since then? */
@@ -389,10 +389,10 @@ void locks_acquire(struct sim *s, uint64_t index, uint64_t session, const struct
                    struct outcome *want);
 void locks_give_back(struct sim *s, uint64_t index, uint64_t session, const struct op *op,
                      struct outcome *want);
-/* The first of the session's owners that hold it, by an acquisition of this generation or an
- * earlier one, lets go; false: none holds it. */
+/* The first of the session's owners that hold it, by an acquisition with this fence or an earlier
+ * one, lets go; false: none holds it. */
 bool locks_session_ends(struct sim *s, struct item *it, uint64_t index, uint64_t session,
-                        uint64_t generation, bool expired);
+                        uint64_t fence, bool expired);
 void locks_delay_over(struct sim *s, const struct op_delay_over *op);
 void locks_took(struct sim *s, uint64_t index, uint64_t session, const struct acquire *by,
                 const struct outcome *want);

@@ -33,16 +33,16 @@ unlocks_since(const struct item *it, uint64_t session, int64_t at)
 
 /* Is it one of those that the operator has seen? */
 static bool
-is_named(const struct holder *h, uint64_t session, uint64_t generation)
+is_named(const struct holder *h, uint64_t session, uint64_t fence)
 {
-	return (session == 0 || h->session == session) && h->now.generation <= generation;
+	return (session == 0 || h->session == session) && h->now.fence <= fence;
 }
 
 static const struct holder *
-first_named(const struct item *it, uint64_t session, uint64_t generation)
+first_named(const struct item *it, uint64_t session, uint64_t fence)
 {
 	for (size_t i = 0; i < it->holders_n; i++)
-		if (is_named(&it->holders[i], session, generation))
+		if (is_named(&it->holders[i], session, fence))
 			return &it->holders[i];
 	return NULL;
 }
@@ -58,7 +58,7 @@ unlocks_apply(struct sim *s, uint64_t index, const struct op_unlock *op)
 		return;
 	for (size_t i = 0; i < it->holders_n; i++) {
 		h = &it->holders[i];
-		if (!is_named(h, op->session, op->generation))
+		if (!is_named(h, op->session, op->fence))
 			continue;
 		note(s, it, h->session, h->now.acquisition);
 		note(s, it, h->session, h->earlier.acquisition);
@@ -66,17 +66,17 @@ unlocks_apply(struct sim *s, uint64_t index, const struct op_unlock *op)
 			if (s->machines[m].session == h->session)
 				machine_drop_owner(&s->machines[m], it->node, h->owner);
 	}
-	while ((h = first_named(it, op->session, op->generation)) != NULL)
-		locks_session_ends(s, it, index, h->session, op->generation, op->keep_delay);
+	while ((h = first_named(it, op->session, op->fence)) != NULL)
+		locks_session_ends(s, it, index, h->session, op->fence, op->keep_delay);
 }
 
 void
-unlocks_check(struct sim *s, uint64_t node, uint64_t session, uint64_t generation)
+unlocks_check(struct sim *s, uint64_t node, uint64_t session, uint64_t fence)
 {
 	const struct item *it = model_item(&s->model, node);
 
 	if (session == 0 && model_item_alive(it) && sim_leases_hold(s) &&
-	    first_named(it, 0, generation) != NULL)
+	    first_named(it, 0, fence) != NULL)
 		sim_fail(s, "an operator is told that the lock of %s is released, and it is held",
 		         trace_path(s, node));
 }

@@ -481,7 +481,7 @@ send_unlock(struct player *p, const struct bare *b, struct script *w)
 	const struct msg_operate unlock = {.what = OPERATION_UNLOCK,
 	                                   .value = names_find(p->s, &p->names, script_needed(w)),
 	                                   .id = p->bares[0]->session,
-	                                   .generation = UINT64_MAX,
+	                                   .seen = UINT64_MAX,
 	                                   .behind = 1};
 
 	send_message(p, b, &(struct message){.code = MSG_operate, .operate = unlock});

@@ -91,7 +91,7 @@ operate_question(struct player *p, struct script *w, const char *word, struct ms
 		break;
 	case OPERATION_UNLOCK:
 		m->value = names_find(p->s, &p->names, script_needed(w));
-		m->generation = script_number(w);
+		m->seen = script_number(w); /* a fence */
 		break;
 	case OPERATION_BACKED_UP:
 		m->value = script_number(w);

@@ -195,7 +195,7 @@ other_does(struct player *p, const char *what, const char *name, const char *to)
 	if (!strcmp(what, "hides"))
 		return restrict_elsewhere(b, node, ACL_READ);
 	if (!strcmp(what, "breaks")) /* an operator */
-		return run(b->cell, 0, OP(unlock, .node = node, .generation = UINT64_MAX));
+		return run(b->cell, 0, OP(unlock, .node = node, .fence = UINT64_MAX));
 	if (!strcmp(what, "closes"))
 		return run(b->cell, b->other,
 		           OP(close_ephemeral, .node = script_value_number(p->s, "number", node)));

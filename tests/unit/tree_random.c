@@ -415,7 +415,7 @@ random_master_op(struct rng *r, const struct tree *t)
 		return (struct op){.code = OP_unlock,
 		                   .unlock = {.node = random_node(r, t, 1),
 		                              .session = rng_below(r, 2) * random_session(r, t),
-		                              .generation = UINT64_MAX,
+		                              .fence = UINT64_MAX,
 		                              .keep_delay = rng_chance(r, 500)}};
 	case 17:
 		return random_rotation(r, t);
