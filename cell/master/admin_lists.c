@@ -135,7 +135,7 @@ m_admin_list_principals(struct master *m, const struct m_connection *c,
 		list->more = list->principals.count == LIST_ROWS;
 		if (list->more)
 			break;
-		wire_put_principal_row(&rows, &(struct principal_row){p.name, p.key});
+		wire_put_principal_row(&rows, &(struct principal_row){p.name, p.key, p.generation});
 		list->principals.count++;
 	}
 	list->principals.packed = buffer_view(&rows);

@@ -253,8 +253,8 @@ is_named(const struct replica *r, struct bytes principal)
 	return tree_acl_naming(r->tree, principal, (struct bytes){0}).len > 0;
 }
 
-/* True if the tree has the principal or not, as the command wants it. A name that was gone before
- * the command was sent, and is nowhere to be purged, is a mistake. */
+/* True if the tree has the principal or not, as the command wants it. A name that was gone when its
+ * operator looked, and is nowhere to be purged, is a mistake. */
 static bool
 principal_settled(const struct replica *r, const struct admin_request *o)
 {
@@ -262,7 +262,7 @@ principal_settled(const struct replica *r, const struct admin_request *o)
 	const bool there = tree_principal(r->tree, o->asked.name, &p);
 
 	if (o->asked.what == OPERATION_REMOVE_PRINCIPAL)
-		return !there && (o->proposed || o->asked.behind > 0 ||
+		return !there && (o->proposed || o->asked.seen > 0 ||
 		                  (o->asked.purge && is_named(r, o->asked.name)));
 	return there && bytes_equal(p.key, o->asked.key);
 }
@@ -314,8 +314,13 @@ admin_principal(struct replica *r, struct admin_request *o)
 	};
 	const struct op op = principal_op(&o->asked);
 	const enum rc rc = tree_check_principal(r->tree, &op);
+	struct tree_principal p;
 
-	if (principal_settled(r, o)) {
+	if (o->asked.what == OPERATION_REMOVE_PRINCIPAL &&
+	    tree_principal(r->tree, o->asked.name, &p) && p.generation > o->asked.seen) {
+		conclude(r, o, RC_CANCELED, 0,
+		         "it was added again since, or has another key now: it stays");
+	} else if (principal_settled(r, o)) {
 		o->proposed = true;
 		if (o->asked.purge && is_named(r, o->asked.name))
 			master_purge_name(r->master, r_clock(r), o->asked.name, &r->master_update);

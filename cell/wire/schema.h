@@ -206,7 +206,7 @@ enum { WIRE_MINOR = 0 };
 	F(u64, lowest, 0) F(u64, highest, 0) F(u64, standard, 0)
 
 /* A principal of the cell, for people; an ACL file. */
-#define WIRE_principal_row(F) F(text, name, LIMIT_PRINCIPAL) F(bytes, key, 32)
+#define WIRE_principal_row(F) F(text, name, LIMIT_PRINCIPAL) F(bytes, key, 32) F(u64, generation, 0)
 #define WIRE_acl_file(F) F(text, name, LIMIT_NAME)
 /* A limit, for people: of the cell, 1; of the replica that reports it, 0; of a principal, 2. */
 #define WIRE_limit_row(F) F(text, name, LIMIT_NAME) F(text, unit, LIMIT_NAME)                 \
@@ -563,7 +563,7 @@ enum { WIRE_MINOR = 0 };
 	F(bytes, key, 32)               /* the new one of the replica or principal */             \
 	F(u8, keep_delay, 0)            /* DESTROY_SESSION, UNLOCK: 1: locks keep their delays */ \
 	F(text, name, LIMIT_NAME)       /* of the setting or principal */                         \
-	F(u64, value, 0) F(u64, seen, 0) /* SET; UNLOCK: node, and newest fence of its holders */ \
+	F(u64, value, 0) F(u64, seen, 0) /* SET; UNLOCK: node, newest fence; REMOVE: generation */ \
 	F(u64, behind, 0)               /* sent again: index applied before the first time */     \
 	F(u8, purge, 0)                 /* REMOVE_PRINCIPAL: 1: ACL files lose the name, too */
 #define WIRE_msg_operated(F)                                                                  \

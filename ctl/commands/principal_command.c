@@ -20,6 +20,8 @@ struct listing {
 	enum rc rc;
 	char last[LIMIT_PRINCIPAL + 1]; /* name in the list */
 	bool more;                      /* the cell has principals behind it */
+	struct bytes name;              /* of the principal that is looked for, */
+	uint64_t generation;            /* and what it has; 0: it was not found */
 };
 
 static void
@@ -41,9 +43,30 @@ on_principals(void *user, const struct message *m)
 		json_object_set_new(one, "public_key", json_string(key));
 		json_array_append_new(l->all, one);
 		l->more = m->principals.more != 0;
+		if (bytes_equal(row.name, l->name))
+			l->generation = row.generation;
 		snprintf(l->last, sizeof l->last, "%.*s", (int)row.name.len,
 		         (const char *)row.name.data);
 	}
+}
+
+/* False after an error message. */
+static bool
+list(const struct cell_admin *o, struct listing *l)
+{
+	bool ok = true;
+
+	l->all = json_array();
+	for (l->more = true; ok && l->more;) {
+		const struct message question =
+		    MESSAGE(principals_request, .after = bytes_of(l->last));
+
+		ok =
+		    ask_master(&o->cell_file, &o->key, &question, MSG_principals, on_principals, l);
+	}
+	if (ok && l->rc != RC_OK)
+		log_error("refused: not an administrator");
+	return ok && l->rc == RC_OK;
 }
 
 static int
@@ -52,21 +75,12 @@ run_list(const struct ctl *ctl, char **argv)
 	static const struct column columns[] = {{NULL, 0, "name", NULL},
 	                                        {NULL, 0, "public_key", NULL},
 	                                        {0}};
-	struct listing l = {.all = json_array(), .more = true};
+	struct listing l = {0};
 	struct cell_admin o;
-	bool ok = cell_admin_begin(ctl, &o);
+	const bool ok = cell_admin_begin(ctl, &o) && list(&o, &l);
 
 	(void)argv;
-	while (ok && l.more) {
-		const struct message question =
-		    MESSAGE(principals_request, .after = bytes_of(l.last));
-
-		ok = ask_master(&o.cell_file, &o.key, &question, MSG_principals, on_principals, &l);
-	}
 	cell_admin_end(&o);
-	if (ok && l.rc != RC_OK)
-		log_error("refused: not an administrator");
-	ok = ok && l.rc == RC_OK;
 	if (ok && ctl->json)
 		json_text_print(l.all);
 	else if (ok)
@@ -97,6 +111,7 @@ operate(const struct ctl *ctl, enum operation operation, char **argv)
 {
 	uint8_t key[NOISE_KEY];
 	struct msg_operate what = {.what = (uint8_t)operation, .purge = purge};
+	struct listing l = {0};
 	struct cell_admin o;
 	bool ok;
 
@@ -109,6 +124,12 @@ operate(const struct ctl *ctl, enum operation operation, char **argv)
 		what.key = (struct bytes){key, sizeof key};
 	ok =
 	    directory != NULL ? cell_admin_begin_on_host(directory, &o) : cell_admin_begin(ctl, &o);
+	if (ok && operation == OPERATION_REMOVE_PRINCIPAL) {
+		l.name = what.name;
+		ok = list(&o, &l);
+		what.seen = l.generation; /* however late this arrives, a later one stays */
+		json_decref(l.all);
+	}
 	ok = ok && cell_admin_send_principal(&o, &what, tell_naming, &what) == CELL_ADMIN_DONE;
 	cell_admin_end(&o);
 	return ok ? CTL_OK : CTL_FAILED;

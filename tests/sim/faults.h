@@ -286,8 +286,9 @@ void stolen_key_start(struct sim *s, int64_t from);
 
 struct guest {
 	bool on;
-	struct rng rng; /* its own: other seeds are what they were */
-	int machine;    /* whose client it has */
+	struct rng rng;    /* its own: other seeds are what they were */
+	int machine;       /* whose client it has */
+	uint64_t unwanted; /* the greatest generation that an operator wants to remove */
 	int64_t removed_at;
 	uint64_t epoch; /* then */
 	bool removed;   /* in the second part of the run */
@@ -298,10 +299,10 @@ void guest_draw(struct sim *s);
 bool guest_is(const struct sim *s, const struct machine *m);
 /* What an operator wants of it, in either part of a run; `what` 0: nothing. */
 struct wish guest_wish(struct sim *s);
-struct wish guest_wish_calm(const struct sim *s);
+struct wish guest_wish_calm(struct sim *s);
 /* What is missing at the end; NULL: nothing. */
 const char *guest_waits_for(const struct sim *s);
-/* The log says that it is removed. */
+/* The log says that it is to be removed. */
 void guest_removed(struct sim *s);
 /* True when the client says something else than this, which is put into `instead`. */
 bool guest_lies(struct sim *s, const struct machine *m, const struct message *said,

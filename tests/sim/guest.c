@@ -17,10 +17,22 @@ guest_is(const struct sim *s, const struct machine *m)
 	return s->guest.on && m->id == s->guest.machine;
 }
 
-static bool
-is_there(const struct sim *s)
+/* 0: it is not there. */
+static uint64_t
+generation(const struct sim *s)
 {
-	return model_has_principal(&s->model, bytes_of(GUEST));
+	for (size_t i = 0; i < s->model.principals_n; i++)
+		if (bytes_equal(bytes_of(s->model.principals[i].text), bytes_of(GUEST)))
+			return s->model.principals[i].generation;
+	return 0;
+}
+
+/* An operator may remove what it sees, and nothing later. */
+static struct wish
+wish_removal(struct sim *s)
+{
+	s->guest.unwanted = generation(s);
+	return (struct wish){.what = OPERATION_REMOVE_PRINCIPAL, .seen = s->guest.unwanted};
 }
 
 /* ---- wishes ---- */
@@ -29,25 +41,25 @@ struct wish
 guest_wish(struct sim *s)
 {
 	struct guest *g = &s->guest;
-	const bool there = is_there(s);
+	const bool there = generation(s) != 0;
 
 	if (!g->on || !rng_chance(&g->rng, there ? 150 : 500))
 		return (struct wish){0};
-	return (struct wish){.what = there ? OPERATION_REMOVE_PRINCIPAL : OPERATION_ADD_PRINCIPAL};
+	return there ? wish_removal(s) : (struct wish){.what = OPERATION_ADD_PRINCIPAL};
 }
 
 /* Once it is removed while nothing fails. */
 struct wish
-guest_wish_calm(const struct sim *s)
+guest_wish_calm(struct sim *s)
 {
 	const struct guest *g = &s->guest;
 
 	if (!g->on)
 		return (struct wish){0};
-	if (!is_there(s))
+	if (generation(s) == 0)
 		return (struct wish){.what = OPERATION_ADD_PRINCIPAL};
 	if (!g->removed && s->machines[g->machine].state == CLIENT_SAFE)
-		return (struct wish){.what = OPERATION_REMOVE_PRINCIPAL};
+		return wish_removal(s);
 	return (struct wish){0};
 }
 
@@ -56,7 +68,7 @@ guest_waits_for(const struct sim *s)
 {
 	if (!s->guest.on)
 		return NULL;
-	if (!is_there(s))
+	if (generation(s) == 0)
 		return "the guest is to be added";
 	return s->guest.removed ? NULL : "the guest is to be removed";
 }
@@ -108,6 +120,8 @@ guest_removed(struct sim *s)
 
 	if (!g->on)
 		return;
+	if (generation(s) > g->unwanted)
+		sim_fail(s, "the guest is removed, and was added since that was wanted");
 	m = &s->machines[g->machine];
 	g->removed_at = s->now;
 	g->epoch = s->model.epoch;

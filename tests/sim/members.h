@@ -56,7 +56,7 @@ struct wish {
 	uint8_t body;        /* the new one */
 	uint64_t session;    /* that is to be ended, or to lose a lock (0: any) */
 	uint64_t node;       /* whose lock is to be released, */
-	uint64_t fence;      /* by those who had it then: of the newest of them */
+	uint64_t seen;       /* what came later stays: newest fence of the holders; generation */
 	bool keep_delay;
 	struct setting_value set; /* what it shall be */
 	int64_t since;            /* when it was wanted first */

@@ -236,8 +236,8 @@ decide_unseen(struct sim *s, const struct op *op)
 		model_add_principal(&s->model, s->model.applied, op->add_principal.name);
 		return;
 	case OP_remove_principal:
-		model_remove_principal(&s->model, op->remove_principal.name);
 		guest_removed(s);
+		model_remove_principal(&s->model, op->remove_principal.name);
 		return;
 	case OP_rekey_principal:
 		model_end_rights(&s->model, op->rekey_principal.name);

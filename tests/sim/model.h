@@ -324,7 +324,6 @@ bool model_loses_name(const struct item *it, struct bytes principal);
 void model_purge_name(struct sim *s, uint64_t index, struct bytes principal);
 /* The commands on principals: the sessions of one that is removed have no rights any more. */
 void model_add_principal(struct model *m, uint64_t index, struct bytes name);
-bool model_has_principal(const struct model *m, struct bytes name);
 /* May a session be created for it, that was proposed while it had this generation? */
 bool model_owns(const struct model *m, struct bytes name, uint64_t generation);
 size_t model_sessions_alive(const struct model *m);

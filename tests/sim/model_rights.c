@@ -322,12 +322,6 @@ principal_at(const struct model *m, struct bytes name)
 }
 
 bool
-model_has_principal(const struct model *m, struct bytes name)
-{
-	return principal_at(m, name) < m->principals_n;
-}
-
-bool
 model_owns(const struct model *m, struct bytes name, uint64_t generation)
 {
 	const size_t at = principal_at(m, name);

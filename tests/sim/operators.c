@@ -184,7 +184,7 @@ done(struct sim *s, struct operator* o, const struct msg_operated *m)
 	} else if (w->what == OPERATION_DESTROY_SESSION) {
 		session_ended(s, o, w->session);
 	} else if (w->what == OPERATION_UNLOCK) {
-		unlocks_check(s, w->node, w->session, w->fence);
+		unlocks_check(s, w->node, w->session, w->seen);
 	} else if (w->what == OPERATION_ROTATE_KEY && s->model.keys.at < w->since) {
 		sim_fail(s, "operator %d is told of a new signing key, and there is none",
 		         o->id + 1);
@@ -247,7 +247,10 @@ ask(struct sim *s, struct operator* o)
 	struct buffer frame = BUFFER(LIMIT_FRAME);
 	struct message m = {
 	    .code = MSG_operate,
-	    .operate = {.what = (uint8_t)o->wish.what, .id = o->wish.id, .behind = o->wish.behind},
+	    .operate = {.what = (uint8_t)o->wish.what,
+	                .id = o->wish.id,
+	                .seen = o->wish.seen,
+	                .behind = o->wish.behind},
 	};
 
 	if (o->wish.behind == 0)
@@ -264,7 +267,6 @@ ask(struct sim *s, struct operator* o)
 	} else if (o->wish.what == OPERATION_UNLOCK) {
 		m.operate.id = o->wish.session;
 		m.operate.value = o->wish.node;
-		m.operate.seen = o->wish.fence;
 		m.operate.keep_delay = o->wish.keep_delay;
 	} else if (o->wish.what == OPERATION_SET) {
 		m.operate.name = bytes_of(setting_info(o->wish.set.setting)->name);

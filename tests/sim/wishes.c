@@ -162,7 +162,7 @@ wish_unlock(struct sim *s)
 		if (model_item_alive(it) && it->holders_n > 0)
 			return (struct wish){.what = OPERATION_UNLOCK,
 			                     .node = it->node,
-			                     .fence = it->last_fence,
+			                     .seen = it->last_fence,
 			                     .session = rng_chance(&s->rights.rng, 500)
 			                                    ? it->holders[0].session
 			                                    : 0,

@@ -40,17 +40,25 @@ session_question(struct player *p, struct script *w, struct msg_operate *m)
 	machine_session_destroyed(p->s, m->id);
 }
 
-/* The key is made of the first letter of a word: the name, or what is written after it. */
+/* The key is made of the first letter of a word: the name, or what is written after it. The
+ * operator has seen the principal as it is, or as it was at an index. */
 static void
-principal_question(struct script *w, struct msg_operate *m)
+principal_question(struct player *p, struct script *w, struct msg_operate *m)
 {
 	static uint8_t key[32];
-	const bool purge = script_take(w, "purge");
-	const char *name = script_needed(w), *word = script_word(w);
+	const struct host *serving = sim_serving(p->s);
+	struct tree_principal now = {0};
+	const char *name, *word;
 
-	m->purge = purge;
-
+	m->purge = script_take(w, "purge");
+	if (script_take(w, "seen"))
+		m->seen = script_number(w);
+	name = script_needed(w);
+	word = script_word(w);
 	m->name = bytes_of(name);
+	if (m->seen == 0 && serving != NULL &&
+	    tree_principal(replica_tree(serving->replica), m->name, &now))
+		m->seen = now.generation;
 	memset(key, (word != NULL ? word : name)[0], sizeof key);
 	m->key = (struct bytes){key, sizeof key};
 }
@@ -87,7 +95,7 @@ operate_question(struct player *p, struct script *w, const char *word, struct ms
 	case OPERATION_ADD_PRINCIPAL:
 	case OPERATION_REMOVE_PRINCIPAL:
 	case OPERATION_RECOVER_PRINCIPAL:
-		principal_question(w, m);
+		principal_question(p, w, m);
 		break;
 	case OPERATION_UNLOCK:
 		m->value = names_find(p->s, &p->names, script_needed(w));
