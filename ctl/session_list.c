@@ -79,16 +79,30 @@ static int
 run_destroy(const struct ctl *ctl, char **argv)
 {
 	struct msg_operate what = {.what = OPERATION_DESTROY_SESSION, .keep_delay = keep_delay};
+	json_t *sessions = NULL;
+	struct cell_admin o;
+	bool done;
 
-	if (principal != NULL)
-		what.name = bytes_of(principal);
 	if (principal == NULL && argv[0] == NULL)
 		return ctl_usage("ID or --principal", "needed");
 	if (principal != NULL && argv[0] != NULL)
 		return ctl_usage(argv[0], "unexpected argument");
 	if (argv[0] != NULL && !ctl_take_count(&what.id, argv[0]))
 		return ctl_usage(argv[0], "not a session's id");
-	return cell_admin_run(ctl, &what);
+	done = cell_admin_begin(ctl, &o);
+	if (done && principal != NULL) {
+		what.name = bytes_of(principal);
+		sessions = session_list(&o);
+		/* The ids grow: those after the last one, which are opened later, stay. */
+		for (size_t i = 0; i < json_array_size(sessions); i++)
+			what.seen =
+			    (uint64_t)json_number_of(json_array_get(sessions, i), "session");
+		done = sessions != NULL;
+	}
+	done = done && cell_admin_send(&o, &what, NULL) == CELL_ADMIN_DONE;
+	cell_admin_end(&o);
+	json_decref(sessions);
+	return done ? CTL_OK : CTL_FAILED;
 }
 
 static const struct ctl_option options[] = {

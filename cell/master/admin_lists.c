@@ -19,20 +19,23 @@ master_destroy_session(struct master *m, struct master_clock clock, uint64_t ses
 	return true;
 }
 
-uint64_t
+bool
 master_destroy_sessions(struct master *m, struct master_clock clock, struct bytes principal,
-                        bool keep_delay, struct master_update *u)
+                        uint64_t last, bool keep_delay, struct master_update *u)
 {
 	struct tree_session t = {0};
 	struct m_session *s;
+	bool any = false;
 
 	must(m->serving);
 	m_step_begin(m, clock, u);
-	while (tree_session_of_after(m->tree, principal, t.id, &t))
+	while (tree_session_of_after(m->tree, principal, t.id, &t) && t.id <= last) {
+		any = true;
 		if ((s = m_session_find(m, t.id)) != NULL)
 			m_end_order(m, s, keep_delay ? SESSION_EXPIRED : SESSION_DESTROYED);
+	}
 	m_step_end(m);
-	return t.id;
+	return any;
 }
 
 /* ---- the list ---- */

@@ -124,10 +124,9 @@ void master_principal_removed(struct master *m, struct bytes principal, struct m
  * `keep_delay`. False when there is no such session. */
 bool master_destroy_session(struct master *m, struct master_clock c, uint64_t session,
                             bool keep_delay, struct master_update *u);
-/* The same for all sessions that the principal has; returns the highest id of them, 0 if it has
- * none. */
-uint64_t master_destroy_sessions(struct master *m, struct master_clock c, struct bytes principal,
-                                 bool keep_delay, struct master_update *u);
+/* The same for all sessions that the principal has up to the id `last`; false if it has none. */
+bool master_destroy_sessions(struct master *m, struct master_clock c, struct bytes principal,
+                             uint64_t last, bool keep_delay, struct master_update *u);
 /* Begins to take the principal's name out of the ACL files, unless another name is under way; a
  * next master does not go on with it. */
 void master_purge_name(struct master *m, struct master_clock c, struct bytes principal,

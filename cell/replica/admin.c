@@ -161,24 +161,6 @@ admin_transfer(struct replica *r, struct admin_request *o)
 }
 
 static void
-admin_session(struct replica *r, struct admin_request *o)
-{
-	if (o->asked.name.len > 0) {
-		/* All sessions that the principal has now: later ones have higher numbers. */
-		o->asked.id = master_destroy_sessions(r->master, r_clock(r), o->asked.name,
-		                                      o->asked.keep_delay, &r->master_update);
-		o->under_way = o->asked.id != 0;
-		if (!o->under_way)
-			conclude(r, o, RC_OK, 0, "");
-		return;
-	}
-	o->under_way = master_destroy_session(r->master, r_clock(r), o->asked.id,
-	                                      o->asked.keep_delay, &r->master_update);
-	if (!o->under_way)
-		conclude(r, o, o->asked.behind > 0 ? RC_OK : RC_NO_SESSION, o->asked.id, "");
-}
-
-static void
 admin_unlock(struct replica *r, struct admin_request *o)
 {
 	const struct msg_operate *m = &o->asked;
@@ -374,6 +356,7 @@ decide_recovery(struct replica *r, struct admin_request *o)
 static void
 decide(struct replica *r, struct admin_request *o)
 {
+	const struct msg_operate *m = &o->asked;
 	struct tree_principal principal;
 	const bool known = master_principal(r->master, o->conn, &principal);
 
@@ -384,11 +367,11 @@ decide(struct replica *r, struct admin_request *o)
 		forget(r, o);
 		return;
 	}
-	if (!may_operate(r, &principal, &o->asked)) {
+	if (!may_operate(r, &principal, m)) {
 		conclude(r, o, RC_PERM, 0, "not an administrator");
 		return;
 	}
-	switch (o->asked.what) {
+	switch (m->what) {
 	case OPERATION_ADD_REPLICA:
 	case OPERATION_REMOVE_REPLICA:
 		admin_members(r, o);
@@ -397,7 +380,16 @@ decide(struct replica *r, struct admin_request *o)
 		admin_transfer(r, o);
 		return;
 	case OPERATION_DESTROY_SESSION:
-		admin_session(r, o);
+		/* Of a principal those that its operator has seen: later ones have higher ids. */
+		o->under_way =
+		    m->name.len > 0
+		        ? master_destroy_sessions(r->master, r_clock(r), m->name, m->seen,
+		                                  m->keep_delay, &r->master_update)
+		        : master_destroy_session(r->master, r_clock(r), m->id, m->keep_delay,
+		                                 &r->master_update);
+		if (!o->under_way)
+			conclude(r, o, m->name.len > 0 || m->behind > 0 ? RC_OK : RC_NO_SESSION,
+			         m->id, "");
 		return;
 	case OPERATION_UNLOCK:
 		admin_unlock(r, o);
@@ -411,7 +403,7 @@ decide(struct replica *r, struct admin_request *o)
 		admin_principal(r, o);
 		return;
 	case OPERATION_ROTATE_KEY:
-		if (o->asked.behind > 0 && tree_signing_since(r->tree) > o->asked.behind) {
+		if (m->behind > 0 && tree_signing_since(r->tree) > m->behind) {
 			conclude(r, o, RC_OK, 0, "");
 			return;
 		}
@@ -498,9 +490,9 @@ session_ended(struct replica *r, uint64_t id)
 		const struct msg_operate *m = &o->asked;
 
 		if (o->under_way && m->what == OPERATION_DESTROY_SESSION &&
-		    (m->name.len == 0
-		         ? m->id == id
-		         : !tree_session_of_after(r->tree, m->name, 0, &first) || first.id > m->id))
+		    (m->name.len == 0 ? m->id == id
+		                      : !tree_session_of_after(r->tree, m->name, 0, &first) ||
+		                            first.id > m->seen))
 			conclude(r, o, RC_OK, id, "");
 	}
 }

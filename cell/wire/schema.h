@@ -563,7 +563,7 @@ enum { WIRE_MINOR = 0 };
 	F(bytes, key, 32)               /* the new one of the replica or principal */             \
 	F(u8, keep_delay, 0)            /* DESTROY_SESSION, UNLOCK: 1: locks keep their delays */ \
 	F(text, name, LIMIT_NAME)       /* of the setting or principal */                         \
-	F(u64, value, 0) F(u64, seen, 0) /* SET; UNLOCK: node, newest fence; REMOVE: generation */ \
+	F(u64, value, 0) F(u64, seen, 0) /* SET; UNLOCK: node; the newest that was seen */ \
 	F(u64, behind, 0)               /* sent again: index applied before the first time */     \
 	F(u8, purge, 0)                 /* REMOVE_PRINCIPAL: 1: ACL files lose the name, too */
 #define WIRE_msg_operated(F)                                                                  \

@@ -31,6 +31,7 @@ session_question(struct player *p, struct script *w, struct msg_operate *m)
 	m->keep_delay = script_take(w, "keep");
 	if (all_of) {
 		m->name = bytes_of(name);
+		m->seen = script_take(w, "up-to") ? script_number(w) : UINT64_MAX;
 		return;
 	}
 	m->id = b != NULL        ? b->session
