@@ -353,7 +353,9 @@ device_load(struct device *d, struct image *from, bool dry)
 		else if (!dry) {
 			d->request =
 			    (struct fuse_buf){.mem = (void *)request.data, .size = request.len};
+			d->again = true;
 			process_request(d);
+			d->again = false;
 			d->request = own;
 		}
 		free((void *)request.data);

@@ -37,6 +37,7 @@ struct device {
 	struct pidfds callers;
 	uv_poll_t poll;
 	bool polling;
+	bool again;          /* the request that is being handled has waited in another process */
 	bool answering_init; /* the next write is the reply to INIT */
 	bool gone;           /* the kernel has ended the connection: the mount does not exist */
 	bool refused;        /* the kernel lacks a capability that we need */

@@ -29,6 +29,7 @@ ops_call(fuse_req_t req, struct mount_event *event)
 	event->gid = caller->gid;
 	event->user = users_name(&d->users, caller->uid);
 	event->thread = caller->pid;
+	event->again = d->again;
 	/* Facts about the caller's process are read by the id of the calling thread, which exists
 	 * during the call; the first thread of the process may have ended already. */
 	wants = engine_wants(d->engine, event);

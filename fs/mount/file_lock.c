@@ -149,18 +149,6 @@ lock_of(const struct call *c)
 	           : lock_find(c->handle->inode, LOCK_RECORD, c->event.lock_owner);
 }
 
-/* An interrupted call for the other kind of lock is not repeated, when this one comes instead. */
-static void
-stop_the_other(struct mount *m, const struct call *c)
-{
-	const enum lock_kind other = c->event.kind == MOUNT_FLOCK ? LOCK_RECORD : LOCK_FLOCK;
-	struct mount_lock *l;
-
-	TAILQ_FOREACH(l, &c->handle->inode->locks, of_inode)
-		if (l->kind == other && l->asked_fh == c->handle->fh && l->is_kept)
-			lock_stop_waiting(m, l);
-}
-
 /* An unlock fails if the lock was lost: its holder must learn that it was not protected. */
 static int
 refused(const struct call *c)
@@ -221,21 +209,38 @@ lock_entered(struct mount *m, struct call *c)
 		unlock_committed(m, c);
 }
 
-void
-flock_call(struct mount *m, struct call *c)
+/* A call that is made again has committed already: what the buffer holds now was written while it
+ * waited. An interrupted call for the other kind of lock is not repeated, when this one comes
+ * instead. */
+static void
+lock_call(struct mount *m, struct call *c)
 {
+	const enum lock_kind other = c->event.kind == MOUNT_FLOCK ? LOCK_RECORD : LOCK_FLOCK;
+	struct mount_lock *l;
 	int error;
 
-	if (!handle_of_call(m, c))
+	if (c->event.again) {
+		acquire_committed(m, c);
 		return;
-	c->mode = c->event.lock_mode;
-	if (c->mode != LOCK_NONE)
-		stop_the_other(m, c);
+	}
+	TAILQ_FOREACH(l, &c->handle->inode->locks, of_inode)
+		if (l->kind == other && l->asked_fh == c->handle->fh && l->is_kept &&
+		    c->mode != LOCK_NONE)
+			lock_stop_waiting(m, l);
 	error = refused(c);
 	if (error)
 		call_status(m, c, error);
 	else
 		handle_enter(m, c, lock_entered);
+}
+
+void
+flock_call(struct mount *m, struct call *c)
+{
+	if (!handle_of_call(m, c))
+		return;
+	c->mode = c->event.lock_mode;
+	lock_call(m, c);
 }
 
 static void
@@ -255,8 +260,6 @@ setlk_unlock(struct mount *m, struct call *c)
 void
 record_lock_call(struct mount *m, struct call *c)
 {
-	int error;
-
 	if (!handle_of_call(m, c))
 		return;
 	c->mode = c->event.lock_mode;
@@ -268,16 +271,10 @@ record_lock_call(struct mount *m, struct call *c)
 		setlk_unlock(m, c);
 		return;
 	}
-	if (!c->event.whole) {
-		call_status(m, c, ENOLCK);
-		return;
-	}
-	stop_the_other(m, c);
-	error = refused(c);
-	if (error)
-		call_status(m, c, error);
+	if (c->event.whole)
+		lock_call(m, c);
 	else
-		handle_enter(m, c, lock_entered);
+		call_status(m, c, ENOLCK);
 }
 
 /* ---- F_GETLK ---- */

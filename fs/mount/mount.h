@@ -46,8 +46,9 @@ void mount_free(struct mount *m);
  * that is not answered waits for a lock or for an event. */
 bool mount_is_still(const struct mount *m);
 /* The image of such a mount: inodes, handles with their buffers and snapshots, and locks. The calls
- * that wait are no part of it. The driver makes them again at the next mount, before all others and
- * in their order: one that waits for a lock then takes over the acquire of the one before it. */
+ * that wait are no part of it. The driver makes them again at the next mount, before all others, in
+ * their order and marked so: one that waits for a lock then takes over the acquire of the one
+ * before it, and does nothing but wait. */
 void mount_save(struct mount *m, mono_t now, struct image *to);
 /* A mount of this configuration, made from an image; NULL if the image is not valid. `client`
  * continues the session of the other mount. */
@@ -158,6 +159,7 @@ struct mount_event {
 	bool wait, whole; /* whole: l_start 0, l_len 0 */
 	bool by_ioctl;    /* for the driver: the kernel expects an answer of that form */
 	bool for_page;    /* READ: to fill the page cache, for a mapping or sendfile(2) */
+	bool again;       /* the mount before this one had the call, and it waited there */
 	enum mount_fate fate;
 	bool has_other; /* the caller has another descriptor for writing into this file */
 	const struct client_answer *answer;

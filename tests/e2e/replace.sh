@@ -120,6 +120,43 @@ case_waiters_keep_their_places() {
 	is "$(tr -d '\n' < "$work/order")" 123
 }
 
+# Its wait goes on, and it shows no event and commits no buffer a second time.
+case_a_waiter_does_nothing_twice() {
+	exec 9<> "$d/f"
+	flock 9
+	python3 - "$d/f" "$m2/${d##*/}/f" "$work" <<-'P' &
+		import fcntl, os, select, sys, threading, time
+		f, elsewhere, work = sys.argv[1:4]
+		fd = os.open(f, os.O_RDWR | os.O_APPEND)
+		p = select.poll()
+		p.register(fd, select.POLLPRI)
+		assert p.poll(0) == []
+		t = threading.Thread(target=fcntl.flock, args=(fd, fcntl.LOCK_EX))
+		t.start()
+		while "user.ls.lock_waiters" not in os.listxattr(f): time.sleep(0.02)
+		open(elsewhere, "w").write("other ")
+		assert p.poll(20000) != []
+		os.write(fd, b"half ")
+		open(work + "/has", "w")
+		while not os.path.exists(work + "/go"): time.sleep(0.02)
+		assert open(elsewhere).read() == "other "
+		assert p.poll(0) != []
+		open(work + "/unlock", "w")
+		t.join()
+		os.write(fd, b"whole")
+		os.fsync(fd)
+	P
+	wait_until "it has written" test -e "$work/has"
+	replace
+	touch "$work/go"
+	wait_until "it has looked" test -e "$work/unlock"
+	flock -u 9
+	exits 0 wait $!
+	rm "$work/has" "$work/go" "$work/unlock"
+	is "$(cat "$d/f")" "other half whole"
+	exec 9>&-
+}
+
 # A waiter can be interrupted, as before.
 case_a_waiter_is_interrupted() {
 	exec 9<> "$d/f"

@@ -20,6 +20,7 @@ call_again(struct sim *s, struct machine *m)
 {
 	const uint64_t life = m->life;
 	uint64_t last = 0, next = 1;
+	struct mount_event event;
 
 	while (next != 0 && m->up && m->life == life) {
 		const struct mount_event *e = NULL;
@@ -38,8 +39,11 @@ call_again(struct sim *s, struct machine *m)
 			e = &m->reader.event;
 		}
 		last = next;
-		if (e != NULL)
-			mounts_event(s, m, *e);
+		if (e == NULL)
+			continue;
+		event = *e;
+		event.again = true;
+		mounts_event(s, m, event);
 	}
 	if (m->up && m->life == life)
 		mounts_flush(s, m);

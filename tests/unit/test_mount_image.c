@@ -1,5 +1,6 @@
 /* The image of a mount, by which another process goes on with it: the same mount is made of it, and
  * one that is damaged is refused, or is that of another mount; no damage ends the process. */
+#include <poll.h>
 #include <string.h>
 #include "tests/unit/mount_bench.h"
 
@@ -235,10 +236,12 @@ TEST(test_a_waiter_goes_on)
 	b->now = mono_add(b->now, span_s(60)); /* nothing has happened for a minute */
 	replace_mount(b);
 	bench_wait(b, 1000);
+	e.again = true;
 	call = bench_start(b, e);
 	assert_false(bench_answered(b, call));
 	assert_int_equal(b->waiters_n, 1); /* and in the place that it had */
 	assert_int_equal(b->waiters[0].acquire.acquisition, 2);
+	e.again = false;
 	e.fh = 1;
 	e.lock_mode = LOCK_NONE;
 	assert_int_equal(bench_reply(b, bench_start(b, e))->error, 0);
@@ -292,5 +295,31 @@ TEST(test_a_poll_of_changes_goes_on)
 	bench_wait(b, 0);
 	assert_int_equal(b->update.woken_n, 1);
 	assert_int_not_equal(bench_reply(b, bench_start(b, e))->revents, 0);
+	bench_free(b);
+}
+
+/* A call that waits for a lock has shown what was pending, and has committed, when it began to
+ * wait. What has come since is not its own: an event, and half of what another thread writes. */
+TEST(test_a_waiter_does_nothing_twice)
+{
+	enum { OTHER = 200 };
+	struct bench *b = busy_bench();
+	const uint64_t f = lookup(b->cell, NODE_ROOT, "f");
+	struct mount_event e = {.ino = f, .fh = 2, .data = bytes_of("half"), .whole = true};
+	struct mount_event stat = {.kind = MOUNT_GETATTR, .pid = OTHER, .ino = f};
+
+	e.kind = MOUNT_POLL;
+	bench_start(b, e);
+	bench_watched(b, &(struct client_watched){.kind = EVENT_CONTENTS_MODIFIED, .node = f}, 0);
+	e.kind = MOUNT_WRITE;
+	bench_start(b, e);
+	replace_mount(b);
+	e.kind = MOUNT_FLOCK;
+	e.lock_mode = LOCK_EXCLUSIVE;
+	e.wait = e.again = true;
+	assert_false(bench_answered(b, bench_start(b, e)));
+	assert_int_equal(bench_reply(b, bench_start(b, stat))->stat.size, 0);
+	e.kind = MOUNT_POLL;
+	assert_true(bench_reply(b, bench_start(b, e))->revents & POLLPRI);
 	bench_free(b);
 }
