@@ -307,7 +307,8 @@ lock_start(struct mount *m, struct call *c)
 		}
 		return;
 	}
-	lock_stop_waiting(m, l);
+	if (!c->event.again) /* else the request is kept for a call that comes after this one */
+		lock_stop_waiting(m, l);
 	if (l->ask == ASK_NONE && l->releasing == 0) {
 		lock_send(m, l, c);
 	} else if (l->ask == ASK_QUEUED && !c->event.wait) {

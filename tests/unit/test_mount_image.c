@@ -7,6 +7,8 @@
 static const struct mount_config config = {.cell = "local", .uid = 1000, .gid = 1000};
 
 /* A mount with something of everything, of which a call waits for a lock and another for events. */
+enum { WAITER = 6 }; /* for the lock */
+
 static struct bench *
 busy_bench(void)
 {
@@ -321,5 +323,34 @@ TEST(test_a_waiter_does_nothing_twice)
 	assert_int_equal(bench_reply(b, bench_start(b, stat))->stat.size, 0);
 	e.kind = MOUNT_POLL;
 	assert_true(bench_reply(b, bench_start(b, e))->revents & POLLPRI);
+	bench_free(b);
+}
+
+/* Of several calls of one owner, the first need not be the one whose acquire is in the queue. */
+TEST(test_waiters_of_one_owner)
+{
+	struct bench *b = busy_bench();
+	uint64_t calls[2];
+	struct mount_event e = {.kind = MOUNT_FLOCK,
+	                        .ino = lookup(b->cell, NODE_ROOT, "f"),
+	                        .fh = 2,
+	                        .wait = true,
+	                        .whole = true};
+
+	for (int n = 0; n < 2; n++) {
+		e.lock_mode = n == 0 ? LOCK_SHARED : LOCK_EXCLUSIVE;
+		calls[n] = bench_start(b, e);
+	}
+	bench_interrupt(b, WAITER);
+	assert_true(bench_answered(b, WAITER));
+	replace_mount(b);
+	e.again = true;
+	for (int n = 0; n < 2; n++) {
+		e.lock_mode = n == 0 ? LOCK_SHARED : LOCK_EXCLUSIVE;
+		calls[n] = bench_start(b, e);
+		assert_false(bench_answered(b, calls[n]));
+	}
+	assert_int_equal(b->waiters_n, 1);
+	assert_int_equal(b->waiters[0].acquire.acquisition, 2);
 	bench_free(b);
 }
