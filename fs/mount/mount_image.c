@@ -17,14 +17,18 @@ struct versions_imaged {
 
 /* ---- whether it can be made ---- */
 
-/* Its acquire is in the queue at the cell, or it waits behind one that is. */
+/* For a change or an event; or its acquire is in the queue at the cell; or it waits behind another
+ * call, which is looked at itself. */
 static bool
 waits(const struct mount *m, const struct call *c)
 {
+	const struct handle *h = c->handle;
+
 	if (c->queue == &m->changes.readers)
 		return true;
-	if (c->handle != NULL && c->handle->stream != NULL &&
-	    c->queue == &c->handle->stream->readers)
+	if (h != NULL && h->active != NULL && c->queue == &h->queue)
+		return true;
+	if (h != NULL && h->stream != NULL && c->queue == &h->stream->readers)
 		return true;
 	return c->lock != NULL && c->lock->ask == ASK_QUEUED && c->event.wait &&
 	       (c->lock->caller == c || (c->queue == &c->lock->queue && c->mode != LOCK_NONE));

@@ -296,6 +296,35 @@ case_events_and_poll() {
 	exec 8<&-
 }
 
+# Two threads wait for the next change, one behind the other.
+case_readers_of_changes() {
+	echo 1 > "$d/f"
+	python3 - "$m/.cell/changes" "$d" "$work" <<-'P' &
+		import json, os, sys, threading, time
+		changes, d, work = sys.argv[1:4]
+		fd = os.open(changes, os.O_RDONLY)
+		f, text = os.fsencode(os.path.basename(d) + '/f", '), b""
+		while f not in text: text = os.read(fd, 1 << 20)
+		last = json.loads(text.splitlines()[-1])["index"]
+		told = []
+		def read(): told.append(os.pread(fd, 1000, last))
+		readers = [threading.Thread(target=read) for _ in range(2)]
+		for r in readers: r.start()
+		time.sleep(0.5)
+		open(work + "/has", "w")
+		while not os.path.exists(work + "/go"): time.sleep(0.02)
+		assert told == []
+		open(d + "/g", "w").close()
+		for r in readers: r.join()
+		assert all(b'/g", ' in t for t in told), told
+	P
+	wait_until "they wait" test -e "$work/has"
+	replace
+	touch "$work/go"
+	exits 0 wait $!
+	rm "$work/has" "$work/go"
+}
+
 case_files_without_a_name() {
 	python3 - "$d" "$work" <<-'P' &
 		import os, stat, sys, time

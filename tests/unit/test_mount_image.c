@@ -354,3 +354,31 @@ TEST(test_waiters_of_one_owner)
 	assert_int_equal(b->waiters[0].acquire.acquisition, 2);
 	bench_free(b);
 }
+
+/* Several may wait for the next change, the second one behind the first. */
+TEST(test_readers_of_changes_go_on)
+{
+	struct bench *b = bench_new(&config);
+	struct mount_event e = {.kind = MOUNT_OPEN,
+	                        .ino = MOUNT_INO_CHANGES,
+	                        .offset = (int64_t)tree_applied(b->cell->tree),
+	                        .size = 1000};
+	uint64_t calls[2];
+
+	e.fh = bench_reply(b, bench_start(b, e))->fh;
+	e.kind = MOUNT_READ;
+	for (int n = 0; n < 2; n++)
+		calls[n] = bench_start(b, e);
+	replace_mount(b);
+	e.again = true;
+	for (int n = 0; n < 2; n++) {
+		calls[n] = bench_start(b, e);
+		assert_false(bench_answered(b, calls[n]));
+	}
+	for (int n = 0; n < 2; n++) {
+		new_file(b->cell, NODE_ROOT, n == 0 ? "g" : "h");
+		bench_wait(b, 1000);
+		assert_true(bench_reply(b, calls[n])->data.len > 0);
+	}
+	bench_free(b);
+}
