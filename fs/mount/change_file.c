@@ -83,6 +83,7 @@ entered(struct mount *m, struct call *c)
 	if (c->event.offset != h->answer_at) {
 		buffer_reset(&h->edited);
 		h->since = (uint64_t)c->event.offset;
+		h->answer_at = c->event.offset; /* a read that is repeated goes on, too */
 	}
 	if (h->edited.len > 0 || c->event.size == 0)
 		serve(m, c);
