@@ -388,6 +388,8 @@ event_watch_poll(struct mount *m, struct call *c)
 	h->wakes |= c->event.wait;
 	if (h->inode != NULL && !h->dead && (!h->polled || is_to_be_asked_for(h->inode)))
 		begin(m, h);
+	if (c->event.again && h->pending) /* the kernel has the answer of before */
+		event_watch_wake(m, h);
 	r = call_reply(m, c, MOUNT_POLLED);
 	r->revents = revents(h);
 	call_end(m, c);

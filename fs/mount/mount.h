@@ -159,7 +159,7 @@ struct mount_event {
 	bool wait, whole; /* whole: l_start 0, l_len 0 */
 	bool by_ioctl;    /* for the driver: the kernel expects an answer of that form */
 	bool for_page;    /* READ: to fill the page cache, for a mapping or sendfile(2) */
-	bool again;       /* the mount before this one had the call, and it waited there */
+	bool again;       /* the mount before this one had the call, and its caller waits */
 	enum mount_fate fate;
 	bool has_other; /* the caller has another descriptor for writing into this file */
 	const struct client_answer *answer;

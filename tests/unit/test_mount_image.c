@@ -397,3 +397,29 @@ TEST(test_readers_of_changes_go_on)
 	}
 	bench_free(b);
 }
+
+/* The kernel has an answer to a poll already, and refuses the one to the same poll made again: what
+ * that finds wakes it. So it is when the watch was refused, and the file was changed meanwhile. */
+TEST(test_a_poll_made_again_wakes)
+{
+	struct bench *b = bench_new(&config);
+	const uint64_t f = new_file(b->cell, NODE_ROOT, "f");
+	struct mount_event e = {.kind = MOUNT_OPEN, .ino = f, .size = 100, .wait = true};
+	const struct client_watched gap = {.kind = EVENT_GAP, .node = f};
+
+	e.fh = bench_reply(b, bench_start(b, e))->fh;
+	e.kind = MOUNT_POLL;
+	bench_start(b, e);
+	bench_watched(b, &gap, 0);
+	e.kind = MOUNT_READ;
+	bench_start(b, e);
+	e.kind = MOUNT_POLL;
+	assert_false(bench_reply(b, bench_start(b, e))->revents & POLLPRI);
+	run(b->cell, b->other, OP(set_contents, .node = f, .contents = bytes_of("new")));
+	bench_start(b, (struct mount_event){.kind = MOUNT_GETATTR, .ino = f});
+	replace_mount(b);
+	e.again = true;
+	bench_start(b, e);
+	assert_int_equal(b->update.woken_n, 1);
+	bench_free(b);
+}
