@@ -7,7 +7,10 @@
 #include "fs/mount/internal.h"
 #include "fs/mount/transaction_text.h"
 
-enum { CALLED_AGAIN_S = 10 };
+enum {
+	CALLED_AGAIN_S = 10, /* until the driver has made a call again that waits, */
+	REPEATED_S = 1,      /* and the kernel one that was interrupted */
+};
 
 /* The versions of contents, in the order in which something refers to them first. */
 struct versions_imaged {
@@ -327,8 +330,9 @@ static void
 image_lock(struct mount *m, struct image *i, struct mount_lock *l)
 {
 	const mono_t called = mono_add(m->now, span_s(CALLED_AGAIN_S));
+	const mono_t repeated = mono_add(m->now, span_s(REPEATED_S));
 	bool kept = l->is_kept || l->caller != NULL;
-	mono_t until = l->is_kept ? l->kept_until : called;
+	mono_t until = l->is_kept ? mono_max(l->kept_until, repeated) : called;
 	size_t n;
 
 	IMAGE(i, l->owner);
