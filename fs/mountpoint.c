@@ -1,6 +1,7 @@
 #include "fs/mountpoint.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -136,20 +137,29 @@ mountpoint_take(struct mountpoint *m, const char *path)
 	return false;
 }
 
+/* A process that serves a mount waits for itself if it writes to a file on it, or closes one: so
+ * none of its standard descriptors may be one. */
 bool
 mountpoint_of_another(struct mountpoint *m, const char *path)
 {
 	int rc = mountinfo_canonical(path, m->path);
+	struct mountinfo on;
+	struct statx st;
 
 	m->run.fd = -1;
-	if (rc == 0 && !has_mount(m->path))
-		rc = -ENOTCONN;
 	if (rc == 0)
 		rc = run_dir_path(m->path, m->run.path);
 	if (rc < 0)
-		log_error("%s: %s", path,
-		          rc == -ENOTCONN ? "no cell is mounted there" : strerror(-rc));
-	return rc == 0;
+		return log_error("%s: %s", path, strerror(-rc));
+	if (!mountinfo_at(m->path, &on) || !mountinfo_is_cell(&on))
+		return log_error("%s: no cell is mounted there", path);
+	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+		if (statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, 0, &st) == 0 &&
+		    st.stx_dev_major == on.major && st.stx_dev_minor == on.minor)
+			return log_error("%s: can't be replaced by a process whose standard input "
+			                 "or output is a file on it: nothing has changed",
+			                 path);
+	return true;
 }
 
 void

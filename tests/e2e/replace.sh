@@ -445,6 +445,22 @@ case_refused_and_nothing_changes() {
 	replace
 }
 
+# It would wait for itself when it closes them.
+case_standard_files_on_the_mount() {
+	local before why="standard input or output is a file on it: nothing has changed"
+	before=$(serves "$m")
+	echo text > "$d/f"
+	one_line 1 "$why" "$LSFS" --replace "$m" < "$d/f"
+	one_line 1 "$why" "$LSFS" -f --replace "$m" < "$d/f"
+	exits 1 limit 10 "$LSFS" --replace "$m" > "$d/out" 2> "$work/why"
+	exits 1 limit 10 "$LSFS" --replace "$m" 2> "$d/why"
+	is "$(cat "$d/why")" "$(cat "$work/why")"
+	grep -q "$why" "$d/why"
+	is "$(serves "$m")" "$before"
+	cd "$d"
+	replace
+}
+
 # A cell that does not answer: what is under way can't be handed over.
 case_a_silent_cell() {
 	local i writer
