@@ -135,6 +135,19 @@ mounted_path_base64(struct bytes contents)
 	return sodium_bin2base64(memory_zero(1, room), room, contents.data, contents.len, variant);
 }
 
+bool
+mounted_path_word(struct buffer *to, const char *prefix, const char *word)
+{
+	const char *quote = strchr(word, ' ') != NULL || strchr(prefix, ' ') != NULL ? "\"" : "";
+
+	for (const char *c = word; *c != '\0'; c++)
+		if ((unsigned char)*c < 0x20 || *c == 0x7f ||
+		    (*c == '"' && (*quote != '\0' || (c == word && *prefix == '\0'))))
+			return false;
+	buffer_printf(to, " %s%s%s%s", quote, prefix, word, quote);
+	return true;
+}
+
 /* The first word of the answer says whether the transaction was committed. One that was refused for
  * its form or its size has an answer, too; after another error a read would commit it once more. */
 int

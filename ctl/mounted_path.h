@@ -33,6 +33,9 @@ int mounted_path_changes(const char *mountpoint, uint64_t since);
 /* Contents as transactions have them, and JSON, which has no bytes: base64, which the caller
  * frees. */
 char *mounted_path_base64(struct bytes contents);
+/* Appends a blank and a word of a transaction, `prefix` and `word` together; with blanks in it, it
+ * stands in quotation marks. False: `word` has characters that cannot stand there. */
+bool mounted_path_word(struct buffer *to, const char *prefix, const char *word);
 /* Has the mount commit a transaction, given as lines, at once or not at all. Returns CTL_OK;
  * CTL_FAILED, CTL_USAGE if it was refused for its form, or CTL_UNKNOWN if it may have been
  * committed. *answer, which the caller frees, is the mount's answer, or why it failed. */

@@ -15,6 +15,7 @@
 #include "cell/base/memory.h"
 #include "cell/sys/log.h"
 #include "ctl/mounted_path.h"
+#include "ctl/tree_replace.h"
 
 enum { WORKERS = 256, ATTRIBUTE = LIMIT_NAME + 1 };
 
@@ -138,27 +139,56 @@ version_of_acls(struct tree_copy *t, const char *path, char version[VERSION])
 	return true;
 }
 
+/* True if the source has the same node and ACL names as in `version`. */
+static bool
+has_version(struct tree_copy *t, const char *path, const char *version)
+{
+	char now[VERSION];
+
+	return version_of_acls(t, path, now) && strcmp(now, version) == 0;
+}
+
+/* The ACL names that a target node has otherwise than the source's, those that its cell has. False:
+ * one of them could not be learned, which is noted. */
+static bool
+compare_acls(struct tree_copy *t, const char *path, const char *made, struct tree_acls *acls)
+{
+	char has[ATTRIBUTE], at[PATH_MAX + ATTRIBUTE];
+
+	acls->any = false;
+	for (size_t i = 0; i < TREE_ACLS; i++) {
+		char *wanted = acls->names[i];
+
+		if (!attribute(t, t->from, path, tree_acl_attributes[i], wanted) ||
+		    !attribute(t, t->to, made, tree_acl_attributes[i], has))
+			return false;
+		snprintf(at, sizeof at, "%s/%s", t->acl, wanted);
+		if (strcmp(wanted, has) == 0 ||
+		    (t->acl[0] != '\0' && access(at, F_OK) < 0 && errno == ENOENT))
+			wanted[0] = '\0';
+		acls->any |= wanted[0] != '\0';
+	}
+	return true;
+}
+
 /* Gives a target node the ACL names of the source's, those that its cell has. False: one of them
  * was refused or could not be learned, which is noted. */
 static bool
 copy_acls(struct tree_copy *t, const char *path, const char *made)
 {
-	static const char *const names[] = {"user.ls.acl.read", "user.ls.acl.write",
-	                                    "user.ls.acl.change"};
-	char wanted[ATTRIBUTE], has[ATTRIBUTE], at[PATH_MAX + ATTRIBUTE];
+	struct tree_acls acls;
+	char at[PATH_MAX + 32];
 	int error = 0;
 
-	for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-		if (!attribute(t, t->from, path, names[i], wanted) ||
-		    !attribute(t, t->to, made, names[i], has))
-			return false;
-		if (wanted[0] == '\0' || strcmp(wanted, has) == 0)
-			continue;
-		snprintf(at, sizeof at, "%s/%s", t->acl, wanted);
-		if (t->acl[0] != '\0' && access(at, F_OK) < 0 && errno == ENOENT)
-			continue;
-		snprintf(at, sizeof at, "/proc/self/fd/%d/%s", t->to, made);
-		if (setxattr(at, names[i], wanted, strlen(wanted), 0) < 0 && errno != ENOENT)
+	if (!compare_acls(t, path, made, &acls))
+		return false;
+	snprintf(at, sizeof at, "/proc/self/fd/%d/%s", t->to, made);
+	for (size_t i = 0; i < TREE_ACLS; i++) {
+		const char *wanted = acls.names[i];
+
+		if (wanted[0] != '\0' &&
+		    setxattr(at, tree_acl_attributes[i], wanted, strlen(wanted), 0) < 0 &&
+		    errno != ENOENT)
 			error = errno; /* else its cell has no such file */
 	}
 	if (error != 0)
@@ -221,53 +251,89 @@ static void delete (struct tree_copy *t, const char *path)
 
 /* 0 or an error. They are committed whole, by close. */
 static int
-write_all(int fd, const char *data, size_t len)
+write_all(int fd, struct bytes data)
 {
 	int error = ftruncate(fd, 0) < 0 ? errno : 0;
 	ssize_t n;
 
-	for (size_t at = 0; at < len && error == 0; at += (size_t)n)
-		if ((n = write(fd, data + at, len - at)) < 0)
+	for (size_t at = 0; at < data.len && error == 0; at += (size_t)n)
+		if ((n = write(fd, data.data + at, data.len - at)) < 0)
 			error = errno;
 	return error;
 }
 
-/* The target has its ACLs before the contents: so they are never read there by others than here. It
- * is opened first, since the ACLs may keep us out, too. If the source's are no longer those of
- * `acls`, from before the contents were read, these may be from when fewer might read them: the
- * event of that change has all of it copied. */
+/* Changes the contents of an existing file. 0 or an error. */
+static int
+write_file(const struct tree_copy *t, const char *path, struct bytes data)
+{
+	const int fd = openat(t->to, path, O_WRONLY | O_NOFOLLOW | O_CLOEXEC);
+	int error = fd < 0 ? errno : write_all(fd, data);
+
+	if (fd >= 0 && close(fd) < 0 && error == 0)
+		error = errno;
+	return error;
+}
+
+/* A new file is made beside the tree, and has its ACLs before its contents: so they are never read
+ * there by others than here. It is opened first, since the ACLs may keep us out, too. 0 or an
+ * error; *allowed: the source's ACLs are those of `acls`, and it has them. */
+static int
+make_file(struct tree_copy *t, const char *path, struct bytes data, const char *acls, int worker,
+          bool *allowed)
+{
+	char beside[32];
+	int to, error = 0;
+
+	snprintf(beside, sizeof beside, BESIDE ".%d", worker);
+	to = openat(t->to, beside, O_WRONLY | O_NOFOLLOW | O_CLOEXEC | O_CREAT, 0666);
+	if (to < 0)
+		return errno;
+	*allowed = copy_acls(t, path, beside) && has_version(t, path, acls);
+	if (*allowed)
+		error = write_all(to, data);
+	if (close(to) < 0 && error == 0)
+		error = errno;
+	if (error == 0 && *allowed && renameat(t->to, beside, t->to, path) < 0)
+		error = errno;
+	if (error != 0 || !*allowed)
+		unlinkat(t->to, beside, 0);
+	return error;
+}
+
+/* If the source's ACLs are no longer those of `acls`, from before the contents were read, these may
+ * be from when fewer might read them: the event of that change has all of it copied. */
 static void
 copy_contents(struct tree_copy *t, const char *path, const char *acls, bool exists, int worker)
 {
-	char *const data = memory_zero(1, LIMIT_CONTENTS + 1), beside[32];
-	const char *const made = exists ? path : beside;
+	char *const contents = memory_zero(1, LIMIT_CONTENTS + 1);
 	const int from = openat(t->from, path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-	char now[VERSION];
-	ssize_t n = -1, len = 0;
-	int to, error = 0;
+	struct bytes data = {(const uint8_t *)contents, 0};
+	struct tree_acls differing;
+	char in_cell[2 * PATH_MAX];
+	ssize_t n = -1;
+	int error = 0;
 	bool allowed;
 
 	/* A file that is read to its end is of one version. */
-	while (from >= 0 && (n = read(from, data + len, (size_t)(LIMIT_CONTENTS + 1 - len))) > 0)
-		len += n;
+	while (from >= 0 &&
+	       (n = read(from, contents + data.len, LIMIT_CONTENTS + 1 - data.len)) > 0)
+		data.len += (size_t)n;
 	if (n < 0) {
 		failed(t, t->from_name, path, errno);
 		goto end;
 	}
-	snprintf(beside, sizeof beside, BESIDE ".%d", worker);
-	to = openat(t->to, made, O_WRONLY | O_NOFOLLOW | O_CLOEXEC | (exists ? 0 : O_CREAT), 0666);
-	if (to < 0)
-		error = errno;
-	allowed = (exists || to >= 0) && copy_acls(t, path, made) &&
-	          version_of_acls(t, path, now) && strcmp(now, acls) == 0;
-	if (to >= 0 && allowed)
-		error = write_all(to, data, (size_t)len);
-	if (to >= 0 && close(to) < 0 && error == 0)
-		error = errno;
-	if (!exists && error == 0 && allowed && renameat(t->to, beside, t->to, path) < 0)
-		error = errno;
-	if (!exists && to >= 0 && (error != 0 || !allowed))
-		unlinkat(t->to, beside, 0);
+	allowed =
+	    !exists || (compare_acls(t, path, path, &differing) && has_version(t, path, acls));
+	snprintf(in_cell, sizeof in_cell, "%s/%s", t->to_inside, path);
+	if (exists && allowed)
+		error = differing.any ? tree_replace(t->to, in_cell, data, &differing)
+		                      : write_file(t, path, data);
+	if (error == EILSEQ) { /* another file, which no transaction has to name */
+		error = unlinkat(t->to, path, 0) < 0 ? errno : 0;
+		exists = false;
+	}
+	if (!exists && error == 0)
+		error = make_file(t, path, data, acls, worker, &allowed);
 	if (error != 0)
 		failed(t, t->to_name, path, error);
 	else
@@ -275,7 +341,7 @@ copy_contents(struct tree_copy *t, const char *path, const char *acls, bool exis
 end:
 	if (from >= 0)
 		close(from);
-	free(data);
+	free(contents);
 }
 
 /* Makes a node equal, but not what is in a directory. True for a directory. */

@@ -2,10 +2,11 @@
  * names of ACL files where the other cell has such a file. Ephemeral nodes are left alone on both
  * sides, and so are names in the roots that begin with `.mirror`.
  *
- * An existing file gets its new contents in one commit; a new one is made beside the tree and moved
- * to its place: so nobody ever sees a part of it. The ACLs come before the contents: where one is
- * refused or cannot be learned the contents stay as they are, and a new node is not made. Paths are
- * relative to the roots; "." is the root. */
+ * An existing file gets its new contents in one commit, in a transaction with its ACLs if these
+ * differ, too; a new one is made beside the tree, with its ACLs before the contents, and moved to
+ * its place: so nobody ever sees a part of it, or contents under ACLs that are not theirs. Where an
+ * ACL is refused or cannot be learned the contents stay as they are, and a new node is not made.
+ * Paths are relative to the roots; "." is the root. */
 #ifndef LSFS_CTL_TREE_COPY_H
 #define LSFS_CTL_TREE_COPY_H
 
@@ -16,6 +17,7 @@
 struct tree_copy {
 	int from, to;                    /* the roots, open directories */
 	const char *from_name, *to_name; /* in messages */
+	const char *to_inside;           /* the path of `to` in its cell; empty: the cell's root */
 	char acl[PATH_MAX]; /* of the target cell's ACL files; empty: its mount is a part without */
 	bool roots[2];      /* `from`, `to` is the root of its cell: its acl/ is left alone */
 	bool quiet;         /* says nothing of what is refused */

@@ -215,19 +215,6 @@ struct import {
 	struct buffer rights;
 };
 
-/* A word of a transaction: with blanks in it, it stands in quotation marks. */
-static bool
-put_word(struct buffer *to, const char *prefix, const char *word)
-{
-	const char *quote = strchr(word, ' ') != NULL || strchr(prefix, ' ') != NULL ? "\"" : "";
-
-	for (const char *c = word; *c != '\0'; c++)
-		if ((unsigned char)*c < 0x20 || *c == 0x7f || (*quote != '\0' && *c == '"'))
-			return false;
-	buffer_printf(to, " %s%s%s%s", quote, prefix, word, quote);
-	return true;
-}
-
 /* The right that the directory above the node is given; empty: none. */
 static const char *
 given_above(const struct import *i, size_t right, const char *name)
@@ -255,14 +242,14 @@ add_lines(struct import *i, const struct tar_entry *e, struct bytes contents, st
 	exists = lstat(path, &st) == 0 && S_ISDIR(st.st_mode) == e->directory;
 	if (!exists) {
 		buffer_printf(lines, e->directory ? "mkdir" : "create");
-		if (!put_word(lines, i->within, name))
+		if (!mounted_path_word(lines, i->within, name))
 			return false;
 		buffer_put_u8(lines, '\n');
 		++*operations;
 	}
 	if (!e->directory && (exists || contents.len > 0)) {
 		buffer_printf(lines, "set");
-		if (!put_word(lines, i->within, name))
+		if (!mounted_path_word(lines, i->within, name))
 			return false;
 		encoded = mounted_path_base64(contents);
 		buffer_printf(lines, " %s", encoded);
@@ -280,8 +267,9 @@ add_lines(struct import *i, const struct tar_entry *e, struct bytes contents, st
 		if (value[0] == '\0')
 			continue;
 		buffer_printf(to, "setattr");
-		if (!put_word(to, i->within, name) || !put_word(to, "", tar_attributes[a]) ||
-		    !put_word(to, "", value))
+		if (!mounted_path_word(to, i->within, name) ||
+		    !mounted_path_word(to, "", tar_attributes[a]) ||
+		    !mounted_path_word(to, "", value))
 			return false;
 		buffer_put_u8(to, '\n');
 		if (later)

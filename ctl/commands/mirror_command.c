@@ -235,6 +235,7 @@ open_all(struct mirror *m, char why[512])
 	m->copy.to = m->to.fd;
 	m->copy.from_name = m->from.path;
 	m->copy.to_name = m->to.path;
+	m->copy.to_inside = m->to.inside;
 	m->copy.roots[0] = m->from.inside[0] == '\0';
 	m->copy.roots[1] = m->to.inside[0] == '\0';
 	m->copy.acl[0] = '\0';

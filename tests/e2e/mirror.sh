@@ -148,6 +148,12 @@ case_names_of_acls_in_a_part() {
 	wait_until "it is level" grep -q "level with" "$work/parted"
 	is "$(attribute acl.read "$n/apart/guarded")" both
 	is "$(attribute acl.write "$n/apart/inherits")" everyone
+	# Both at once, where one of the names is not known there.
+	setfattr -n user.ls.acl.read -v both "$m/parted/inherits"
+	echo new > "$m/parted/inherits"
+	wait_until "it is copied" grep -qx new "$n/apart/inherits"
+	is "$(attribute acl.read "$n/apart/inherits")" both
+	is "$(attribute acl.write "$n/apart/inherits")" everyone
 	end_mirror "$pid"
 	wait_until "its worker has ended" not pgrep -f -- "mirror --under-lock $m/parted"
 	umount "$work/part"
@@ -176,6 +182,45 @@ case_a_source_that_is_opened_to_all() {
 	done
 	kill "$tracer"
 	wait "$tracer" || :
+}
+
+# What a copy has, and who may read it, change together: in neither direction are contents, old or
+# new, there under an ACL that is not theirs. So also in a file that stands in no transaction.
+case_a_copy_that_is_opened_to_all_and_closed() {
+	local worker tracer name wanted
+	acl() { attribute acl.read "$to/$name"; }
+	is_copied() { grep -qx "$wanted" "$to/$name" 2> "$work/no"; }
+	is_few() { [ "$(acl)" = few ]; }
+	for name in shown "of a \"name"; do
+		worker=$(worker)
+		echo secret > "$from/$name"
+		setfattr -n user.ls.acl.read -v few "$from/$name"
+		level
+		wait_until "the name is there" is_few
+
+		kill -STOP "$worker"
+		: > "$work/strace"
+		strace -f -q -o "$work/sets" -e trace=setxattr \
+			-e inject=setxattr:delay_exit=500ms -p "$worker" 2> "$work/strace" &
+		tracer=$!
+		wait_until "it is traced" grep -q "^TracerPid:.[1-9]" "/proc/$worker/status"
+		echo public > "$from/$name"
+		setfattr -n user.ls.acl.read -v everyone "$from/$name"
+		kill -CONT "$worker"
+		wanted=public
+		while ! is_copied; do
+			if [ "$(acl 2> "$work/no")" = everyone ]; then
+				not grep -qs secret "$to/$name"
+			fi
+		done
+		echo secret > "$from/$name"
+		setfattr -n user.ls.acl.read -v few "$from/$name"
+		wanted=secret
+		wait_until "it is copied" is_copied
+		wait_until "the name is there" is_few
+		kill "$tracer"
+		wait "$tracer" || :
+	done
 }
 
 # Contents do not come without their ACLs: nobody reads there what may not be read here.
