@@ -27,7 +27,7 @@ mounted_path_open(const char *path, bool looks, char canonical[PATH_MAX], bool *
 	snprintf(at, sizeof at, "%s", path);
 	for (;;) {
 		fd = open(at, O_RDONLY | O_CLOEXEC);
-		if (fd < 0 && errno == EACCES && looks && !*there)
+		if (fd < 0 && errno == EACCES && looks)
 			fd = open(at, O_PATH | O_CLOEXEC);
 		if (fd >= 0 && realpath(at, canonical) != NULL) {
 			const size_t n = canonical[1] == '\0' ? 0 : strlen(canonical);

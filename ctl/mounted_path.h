@@ -12,8 +12,8 @@
 
 /* Opens the path, or the nearest directory above it that exists, and gives the canonical path, to
  * which the rest is added as it was given. *there: the path itself was opened. The mount watches
- * what is open; with `looks` a directory above may be open only to be looked into, which needs no
- * right to read it and is not watched. Returns the descriptor, or -1 with errno. */
+ * what is open; with `looks` what may not be read is open only to be looked at (O_PATH), and is not
+ * watched. Returns the descriptor, or -1 with errno. */
 int mounted_path_open(const char *path, bool looks, char canonical[PATH_MAX], bool *there);
 /* The cell's mount that contains `canonical`; false after an error message, which names `path`. */
 bool mounted_path_mount(const char *path, const char *canonical, struct mountinfo *info);

@@ -1,13 +1,14 @@
 /* wait: ends when a mounted path is as the caller wants it: the barrier of a shell script. The path
  * or, until it is there, the directory in which it will be is kept open, so that the mount watches
  * it; every line of .cell/events makes the command look again. Changes without an event, as the
- * release of a lock, or in a directory that may not be read, are seen within a second. A path that
+ * release of a lock, or of what may not be read, are seen within a second. A path that
  * is to go is not opened, but the directory that it is in: an ephemeral file stays for those that
  * have it open. */
 #include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -28,15 +29,15 @@ static struct {
 	double seconds; /* at most; below 0: without an end */
 } wanted = {.seconds = -1};
 
-/* The newline at the end of a line is not counted. A read that is interrupted is short, or fails.
- */
+/* The newline at the end of a line is not counted. A read that is interrupted is short, or fails;
+ * a file that may not be read is open only to be looked at. */
 static int
 has_contents(int fd, bool *is_so)
 {
 	const size_t len = strlen(wanted.contents);
 	char *text = memory_zero(1, len + 2);
 	const ssize_t n = read(fd, text, len + 2);
-	const int error = n < 0 ? errno : 0;
+	const int error = n >= 0 ? 0 : errno == EBADF ? EACCES : errno;
 
 	*is_so = (n == (ssize_t)len || (n == (ssize_t)len + 1 && text[len] == '\n')) &&
 	         memcmp(text, wanted.contents, len) == 0;
@@ -47,8 +48,11 @@ has_contents(int fd, bool *is_so)
 static int
 is_free(int fd, bool *is_so)
 {
-	char state[64];
-	const ssize_t n = fgetxattr(fd, "user.ls.lock", state, sizeof state);
+	char at[32], state[64];
+	ssize_t n;
+
+	snprintf(at, sizeof at, "/proc/self/fd/%d", fd);
+	n = getxattr(at, "user.ls.lock", state, sizeof state);
 
 	*is_so =
 	    n >= 0 && bytes_equal((struct bytes){(uint8_t *)state, (size_t)n}, bytes_of("free"));

@@ -79,6 +79,20 @@ case_in_a_directory_that_may_not_be_read() {
 		wait $waiting || { cat "$work/wait.out"; return 1; }
 	done
 	limit 20 "$LSCTL" wait "$m3/${d##*/}/goes" --free
+
+	# Nor has it to be allowed to read the file, except for its contents.
+	setfattr -n user.ls.acl.read -v ours "$d/comes"
+	refused "Permission denied" cat "$m3/${d##*/}/comes"
+	limit 20 "$LSCTL" wait "$m3/${d##*/}/comes"
+	exec 8<> "$d/comes"
+	flock 8
+	"$LSCTL" wait --wait 20 "$m3/${d##*/}/comes" --free &
+	waiting=$!
+	wait_until "it waits" follows_events
+	flock -u 8
+	wait $waiting
+	exec 8>&-
+	one_line 1 "comes: Permission denied" "$LSCTL" wait "$m3/${d##*/}/comes" --contents x
 	umount "$m3"
 	rmdir "$m3"
 }
