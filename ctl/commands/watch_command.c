@@ -77,6 +77,7 @@ struct reaction {
 	uint64_t seen; /* the state of the paths when the last run began */
 	pid_t child;   /* 0: none */
 	int ended;     /* its pidfd */
+	bool told;     /* that none can be started */
 };
 
 static struct watch watched = {.since = NOT_SINCE};
@@ -203,6 +204,24 @@ send_signal(void)
 		fclose(f);
 }
 
+/* Waits for the run, if there is one. A failure is logged; the next change runs the command again.
+ */
+static void
+end_run(void)
+{
+	int status;
+
+	if (reaction.child == 0 || waitpid(reaction.child, &status, 0) < 0)
+		return;
+	close(reaction.ended);
+	reaction.ended = -1;
+	reaction.child = 0;
+	if (WIFSIGNALED(status))
+		log_warn("%s: ended by signal %d", reaction.command, WTERMSIG(status));
+	else if (WEXITSTATUS(status) != 0)
+		log_warn("%s: exit status %d", reaction.command, WEXITSTATUS(status));
+}
+
 static void
 react(const struct watch *w)
 {
@@ -222,29 +241,19 @@ react(const struct watch *w)
 			execl("/bin/sh", "sh", "-c", reaction.command, (char *)NULL);
 		_exit(127);
 	}
-	reaction.ended = reaction.child > 0 ? pidfd_open(reaction.child, 0) : -1;
-	if (reaction.ended < 0) {
-		log_error("%s: cannot run it: %s", reaction.command, strerror(errno));
+	if (reaction.child < 0) {
+		if (!reaction.told)
+			log_error("%s: cannot run it: %s; tries again", reaction.command,
+			          strerror(errno));
+		reaction.told = true;
 		reaction.child = 0;
-	}
-}
-
-/* Waits for the run, if there is one. A failure is logged; the next change runs the command again.
- */
-static void
-end_run(void)
-{
-	int status;
-
-	if (reaction.child == 0 || waitpid(reaction.child, &status, 0) < 0)
+		reaction.due = mono_add(clock_now(), span_ms(LOOK_AGAIN_MS));
 		return;
-	close(reaction.ended);
-	reaction.ended = -1;
-	reaction.child = 0;
-	if (WIFSIGNALED(status))
-		log_warn("%s: ended by signal %d", reaction.command, WTERMSIG(status));
-	else if (WEXITSTATUS(status) != 0)
-		log_warn("%s: exit status %d", reaction.command, WEXITSTATUS(status));
+	}
+	reaction.told = false;
+	reaction.ended = pidfd_open(reaction.child, 0);
+	if (reaction.ended < 0) /* nothing will tell of its end, and no second one may run */
+		end_run();
 }
 
 static void

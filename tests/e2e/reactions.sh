@@ -66,6 +66,24 @@ case_no_run_at_reconnects() {
 	kill $watcher
 }
 
+# Nor is a change forgotten for which no process could be started, or watched.
+case_a_run_that_cannot_begin() {
+	local other=$m2/${d##*/}
+	echo 0 > "$d/f"
+	strace -D -q -o "$work/traced" -e trace=clone,clone3,pidfd_open \
+		-e inject=clone,clone3:error=EAGAIN:when=1..2 \
+		-e inject=pidfd_open:error=EMFILE:when=1 \
+		"$LSCTL" watch --run "cat '$d/f' >> '$work/seen'" "$d/f" 2> "$work/err" &
+	watcher=$!
+	wait_until "it runs, later" seen 0
+	is "$(grep -c "cannot run it: Resource temporarily unavailable; tries again" \
+		"$work/err")" 1
+	echo 1 > "$other/f"
+	wait_until "it runs again" seen 1
+	is "$(uniq -d "$work/seen")" ""
+	kill $watcher
+}
+
 case_settle() {
 	local other=$m2/${d##*/}
 	echo 0 > "$d/s"
