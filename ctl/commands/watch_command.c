@@ -52,6 +52,7 @@ struct target {
 	struct stream *stream;
 	int fd; /* of the nearest directory above it, while it is not there */
 	bool there;
+	bool missed;       /* seen not to be there, since it was */
 	char key[KEY_MAX]; /* of lines about it */
 };
 
@@ -155,6 +156,7 @@ target_open(struct watch *w, struct target *t)
 	t->there = fd >= 0 && there && fstat(fd, &st) == 0 && st.st_nlink > 0;
 	if (error != 0)
 		return error;
+	t->missed |= !t->there;
 	t->stream = stream_of(w, t->path, canonical, &info);
 	if (t->stream == NULL)
 		return -1;
@@ -305,8 +307,9 @@ print(struct watch *w, const char *line, int *rc)
 	return *rc == CTL_FAILED || (w->count > 0 && --w->count == 0);
 }
 
-/* Opens the paths that were missing and exist now: each of them is an event. True when the command
- * is done, with its exit code in *rc. */
+/* Opens the paths that are not open and exist now. One that was missing is an event; one that could
+ * not be opened, as in an outage, makes a run if the paths differ. True when the command is done,
+ * with its exit code in *rc. */
 static bool
 find_missing(struct watch *w, int *rc)
 {
@@ -317,12 +320,13 @@ find_missing(struct watch *w, int *rc)
 
 		if (t->there || target_open(w, t) != 0 || !t->there)
 			continue;
+		if (reacts() && (t->missed || state_of_paths(w) != reaction.seen))
+			note_change();
 		utc_text(time(NULL), now);
 		snprintf(line, sizeof line, "{\"event\": \"created\", %s: \"%s\"}", t->key, now);
-		if (reacts())
-			note_change();
-		else if (print(w, line, rc))
+		if (!reacts() && t->missed && print(w, line, rc))
 			return true;
+		t->missed = false;
 	}
 	return false;
 }
@@ -340,8 +344,10 @@ on_line(struct watch *w, struct stream *s, const char *line, int *rc)
 
 	if (!t && (!strstr(line, s->key) || child_of(line)))
 		return false;
-	if (t && is_event(line, "handle_invalid"))
+	if (t && is_event(line, "handle_invalid")) {
 		t->there = false;
+		t->missed = true;
+	}
 	for (size_t i = 0; expired && i < w->targets_n; i++)
 		if (w->targets[i].stream == s && (error = target_open(w, &w->targets[i])) > 0)
 			failed(w->targets[i].path, error);

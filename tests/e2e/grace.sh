@@ -174,4 +174,28 @@ case_without_a_cell_after_the_grace_period() {
 	umount "$m"
 }
 
+# What could not be opened after the end of the session was not gone.
+case_a_watch_over_the_end_of_a_session() {
+	local watcher pids
+	pids=("$(replica 1)" "$(replica 2)")
+	limit 30 "$LSFS" -o "key=$cell/admin.key" "$cell/dc1.conf" "$m"
+	"$LSCTL" watch "$m/f" "$m/comes" > "$work/events" 2> "$work/err" &
+	watcher=$!
+	wait_until "it watches" sh -c 'echo 1 > "$1" && [ -s "$2" ]' - "$m/f" "$work/events"
+	kill -STOP "${pids[@]}"
+	wait_until "its session has expired" grep -q '"expired"' "$work/events"
+	wait_until "it cannot be opened" grep -q "f: Input/output error" "$work/err"
+	kill -CONT "${pids[@]}"
+	wait_until "there is a new session" is_in_state "$m" safe
+	touch "$m/comes"
+	wait_until "another has come" grep -q '"created", "path": "/ls/dc1/comes"' "$work/events"
+	not grep '"created", "path": "/ls/dc1/f"' "$work/events"
+	rm "$m/f"
+	echo 2 > "$m/f"
+	wait_until "it is another" grep -q '"created", "path": "/ls/dc1/f"' "$work/events"
+	kill $watcher
+	wait $watcher || :
+	umount "$m"
+}
+
 run_cases
