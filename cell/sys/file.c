@@ -89,22 +89,31 @@ file_sync_directory(const char *path)
 }
 
 int
-file_make_directory(const char *path, mode_t mode)
+file_sync_above(const char *path)
 {
 	char parent[PATH_MAX];
 	int fd, rc;
 
-	if (snprintf(parent, sizeof parent, "%s/..", path) >= (int)sizeof parent)
+	if (snprintf(parent, sizeof parent, "%s", path) >= (int)sizeof parent)
 		return -ENAMETOOLONG;
-	if (mkdir(path, mode) < 0)
-		return -errno;
-	rc = file_sync_directory(parent);
-	if (rc == -EACCES) { /* it may be written to, and not read: with its whole filesystem */
-		fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	rc = file_sync_directory(dirname(parent));
+	if (rc == -EACCES) {
+		fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 		rc = fd < 0 || syncfs(fd) < 0 ? -errno : 0;
 		if (fd >= 0)
 			close(fd);
 	}
+	return rc;
+}
+
+int
+file_make_directory(const char *path, mode_t mode)
+{
+	int rc;
+
+	if (mkdir(path, mode) < 0)
+		return -errno;
+	rc = file_sync_above(path);
 	if (rc < 0)
 		rmdir(path);
 	return rc;
@@ -221,7 +230,7 @@ static int
 put(const char *path, struct bytes contents, mode_t mode,
     int (*move)(const char *from, const char *to))
 {
-	char other[PATH_MAX], parent[PATH_MAX];
+	char other[PATH_MAX];
 	int fd, rc;
 
 	if (snprintf(other, sizeof other, "%s" FILE_UNFINISHED, path) >= (int)sizeof other)
@@ -236,10 +245,7 @@ put(const char *path, struct bytes contents, mode_t mode,
 		unlink(other);
 	if (close(fd) < 0 && rc == 0)
 		rc = -errno;
-	if (rc < 0)
-		return rc;
-	memcpy(parent, other, sizeof parent);
-	return file_sync_directory(dirname(parent));
+	return rc < 0 ? rc : file_sync_above(path);
 }
 
 int

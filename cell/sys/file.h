@@ -36,6 +36,10 @@ int file_write_at(int fd, struct bytes data, off_t offset);
  * crash. 0 or -errno. */
 int file_sync_directory(const char *path);
 
+/* Syncs the directory that a file or directory is in; if it may be written to, but not read, the
+ * whole filesystem. 0 or -errno. */
+int file_sync_above(const char *path);
+
 /* Makes a directory that survives a crash. 0 or -errno: -EEXIST when there is one. */
 int file_make_directory(const char *path, mode_t mode);
 

@@ -166,14 +166,12 @@ verify(struct backup *b)
 static bool
 put_in_place(const struct backup *b)
 {
-	char path[PATH_MAX];
 	int rc = file_sync(b->state);
 
 	if (rc == 0 && rename(b->state, b->file) < 0)
 		rc = -errno;
-	snprintf(path, sizeof path, "%s", b->file);
 	if (rc == 0)
-		rc = file_sync_directory(dirname(path));
+		rc = file_sync_above(b->file);
 	return rc == 0 || fail(b->file, strerror(-rc));
 }
 

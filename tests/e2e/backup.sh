@@ -142,6 +142,18 @@ case_refusals() {
 	full_disk "cannot be written here: No space left" "$cell/dc1.conf"
 }
 
+# Where files may be put, but none be seen.
+case_in_a_directory_that_may_not_be_read() {
+	local drop=$work/drop
+	local as=(setpriv --bounding-set -dac_override,-dac_read_search)
+	mkdir -m 300 "$drop"
+	refused "Permission denied" "${as[@]}" ls "$drop"
+	limit 30 "${as[@]}" "$LSCTL" backup --cell "$cell/dc1.conf" "$drop/b" > /dev/null
+	limit 30 "$LSCTL" backup show "$drop/b" > /dev/null
+	limit 30 "${as[@]}" "$LSCTL" key generate "$drop/key" > /dev/null
+	is "$(ls "$drop")" "$(printf 'b\nkey')"
+}
+
 # A backup takes the place of the one before only when it is whole.
 case_the_old_one_stays_until_the_new_one_is_whole() {
 	local i pid rc
