@@ -258,6 +258,7 @@ acquire(struct holder *h)
 	const struct lock_options *l = h->l;
 	const char *delay = l->delay;
 	int how = (l->shared ? LOCK_SH : LOCK_EX) | (l->wait_s == 0 ? LOCK_NB : 0), error;
+	span_t delay_now;
 
 	refuse_ttl(h);
 	if (delay && fsetxattr(h->fd, "user.ls.lock_delay", delay, strlen(delay), 0) < 0)
@@ -276,8 +277,9 @@ acquire(struct holder *h)
 	export_attribute(h, "user.ls.fence", "LS_FENCE");
 	if (h->l->slots > 0)
 		export_attribute(h, "user.ls.lock_slot", "LS_SLOT");
-	if (read_delay(h).ns < h->delay.ns)
-		h->delay = read_delay(h);
+	delay_now = read_delay(h);
+	if (delay_now.ns < h->delay.ns)
+		h->delay = delay_now;
 }
 
 /* ---- what the holder writes ---- */

@@ -523,6 +523,37 @@ case_frozen_mount() {
 	wait_until "there is a new session" is_in_state "$m" safe
 }
 
+# Each who comes may set the lock-delay: it is fixed when the lock is acquired, and a later one is
+# not what others wait for.
+case_a_lock_delay_that_changes() {
+	local daemon holder patience=40
+	touch "$m/changing"
+	setfattr -n user.ls.lock_delay -v 10 "$m/changing"
+	exec 8<> "$m2/changing"
+	flock 8
+	hold changing "$m" --jeopardy=ignore &
+	wait_until "it waits" awaited "$m2/changing"
+	holder=$(pgrep -P "$(pgrep -o -f "^$LSCTL lock .*$m/changing ")")
+	setfattr -n user.ls.lock_delay -v 0 "$m/changing"
+	strace -q -o "$work/reads" -e trace=fgetxattr -e inject=fgetxattr:delay_exit=3s:when=5 \
+		-p "$holder" &
+	wait_until "it is traced" grep -q '^TracerPid:.[1-9]' "/proc/$holder/status"
+	flock -u 8
+	wait_until "the lock-delay is read" grep -q lock_delay "$work/reads"
+	setfattr -n user.ls.lock_delay -v 60 "$m/changing"
+	wait_until "the command runs" four "$work/changing.pids"
+	next changing "$m2"
+	daemon=$(daemon_of "$m")
+	kill -STOP "$daemon"
+	wait_until "the next one has the lock" came changing
+	is "$(cat "$work/changing.next")" 0
+	lost changing
+	kill -CONT "$daemon"
+	wait_until "there is a new session" is_in_state "$m" safe
+	exec 8>&-
+}
+awaited() { [ -n "$(attribute lock_waiters "$1" 2> "$work/no")" ]; }
+
 # Nobody reads what lsctl says, and there is no room for more: the command ends in time.
 case_messages_that_nobody_reads() {
 	local i pids=() daemon line patience=40
