@@ -225,11 +225,14 @@ case_restored() {
 	umount "$m2"
 }
 
+is_without_master() { exits 2 cell_ctl status --check > "$work/out" 2>&1; }
+
 # Without a quorum the cell stands still; what one replica has can still be saved.
 case_any_replica_will_do() {
 	local i
 	for i in 1 3; do kill_replica $i; done
 	wait_until "one is left" answering 1
+	wait_until "its lease is over, if it was the master" is_without_master
 	backup "$work/b3" > "$work/out" 2> "$work/errors"
 	grep -qE "b3: it is the state of replica 2 at log index [0-9]+: no master answers" \
 		"$work/errors"
