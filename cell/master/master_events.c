@@ -404,9 +404,8 @@ m_event_tell(struct master *m, struct m_session *s, const struct past_change *c)
 	must(tell(m, s, c));
 }
 
-/* All events are made of the changes of entries up to this index. */
-static uint64_t
-complete_upto(const struct master *m, const struct m_session *s)
+uint64_t
+m_event_upto(const struct master *m, const struct m_session *s)
 {
 	if (s->missed.behind || s->missed.upto > m->noted)
 		return s->missed.upto;
@@ -424,7 +423,7 @@ m_event_make(struct master *m)
 	if (m->noted < compacted) {
 		/* The history has lost changes of which nobody was told. */
 		RB_FOREACH(s, m_session_tree, &m->sessions.by_id)
-			if (s->watches.n > 0 && complete_upto(m, s) < compacted)
+			if (s->watches.n > 0 && m_event_upto(m, s) < compacted)
 				m_event_gap(m, s);
 		m->noted = compacted;
 		m->events.changes = m->events.nodes = 0;
@@ -453,7 +452,7 @@ send_events(struct master *m, struct m_session *s)
 	struct buffer packed = BUFFER(LIMIT_FRAME);
 	struct message msg = {.code = MSG_events, .events.first = q->sent + 1};
 
-	q->shown = complete_upto(m, s);
+	q->shown = m_event_upto(m, s);
 	msg.events.upto = q->shown;
 	for (size_t i = from; i < q->kept_n; i++)
 		wire_put_watch_event(&packed, &q->kept[i]->event);
@@ -484,7 +483,7 @@ m_event_send(struct master *m)
 void
 m_event_show_index(struct master *m, struct m_session *s)
 {
-	if (!s->events.resumed || s->watches.n == 0 || s->events.shown >= complete_upto(m, s))
+	if (!s->events.resumed || s->watches.n == 0 || s->events.shown >= m_event_upto(m, s))
 		return;
 	wait_no_more(m, s);
 	send_events(m, s);

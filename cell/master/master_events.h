@@ -112,6 +112,8 @@ void m_event_begin(struct master *m);
 void m_event_make(struct master *m);
 /* Tells the session of a change of the history. */
 void m_event_tell(struct master *m, struct m_session *s, const struct past_change *c);
+/* The session's events are made of the changes of all entries up to this index. */
+uint64_t m_event_upto(const struct master *m, const struct m_session *s);
 /* An acquire joins the queue of the node's lock: its holders get an event. */
 void m_event_conflict(struct master *m, uint64_t node);
 /* The watcher's session gets that event, if it holds the lock. */

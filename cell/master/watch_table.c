@@ -139,7 +139,7 @@ watch_end(struct master *m, struct m_session *s, uint64_t node)
 
 /* The watch begins at this point of the log, unless it stands, or stood at an earlier master: then
  * the events are made that are missing, also of a node that was deleted meanwhile. A session that
- * this master has made has missed none. */
+ * this master has made has missed none, but its events may be yet to be made. */
 static void
 watch_begin(struct master *m, struct m_session *s, const struct watch *watch, struct buffer *states)
 {
@@ -147,18 +147,19 @@ watch_begin(struct master *m, struct m_session *s, const struct watch *watch, st
 	struct watch_state state = {.node = watch->node, .rc = RC_STALE};
 	const bool there = tree_path(m->tree, watch->node, &path);
 	const uint64_t since = s->id <= m->sessions.inherit_to ? watch->since : 0;
+	struct watcher *w = watcher_find(s, watch->node);
+	const uint64_t told = w != NULL ? m_event_upto(m, s) : since;
 	struct bytes name;
 	uint64_t parent;
 	const bool ends =
-	    !there && since != 0 && tree_name_at(m->tree, watch->node, since, &parent, &name);
-	struct watcher *w = NULL;
+	    !there && told != 0 && tree_name_at(m->tree, watch->node, told, &parent, &name);
 
 	if (there ? !may_read(m, s, watch->user, watch->node) : !ends) {
 		watch_end(m, s, watch->node);
+		w = NULL;
 		state.rc = there ? RC_ACCES : RC_STALE;
-	} else if (ends && s->watches.known) {
-		w = watcher_find(s, watch->node);
-		state.rc = RC_OK; /* the event of its end is made, or will be */
+	} else if (ends && w == NULL && s->watches.known) {
+		state.rc = RC_OK; /* the event of its end is made */
 	} else {
 		w = watch_take(m, s, watch);
 		state.rc = w != NULL ? RC_OK : RC_FULL;

@@ -15,7 +15,8 @@ watch_since(struct bare_client *c, uint64_t node, bool all, uint64_t heard, uint
 	     .watch = {.session = c->session, .epoch = c->epoch, .all = all, .heard = heard}};
 
 	wire_put_watch(&packed, &(struct watch){.node = node,
-	                                        .mask = 1u << EVENT_CONTENTS_MODIFIED,
+	                                        .mask = 1u << EVENT_CONTENTS_MODIFIED |
+	                                                1u << EVENT_HANDLE_INVALID,
 	                                        .since = since});
 	m.watch.watches = (struct wire_list){buffer_view(&packed), 1};
 	bare_send(c, &m);
@@ -28,9 +29,8 @@ watch(struct bare_client *c, uint64_t node, bool all, uint64_t heard)
 	watch_since(c, node, all, heard, 0);
 }
 
-/* The generation from which on the watch stands. */
-static uint64_t
-watched_from(struct bare_client *c)
+static struct watch_state
+watched(struct bare_client *c)
 {
 	const struct message *m = bare_take(c, MSG_watching);
 	struct watch_state s;
@@ -40,6 +40,15 @@ watched_from(struct bare_client *c)
 	at = cursor_of(m->watching.states.packed);
 	assert_true(wire_next_watch_state(&at, &s));
 	assert_int_equal(s.rc, RC_OK);
+	return s;
+}
+
+/* The generation from which on the watch stands. */
+static uint64_t
+watched_from(struct bare_client *c)
+{
+	const struct watch_state s = watched(c);
+
 	assert_true(bytes_equal(s.path, bytes_of("/f")));
 	return s.generation;
 }
@@ -259,5 +268,46 @@ TEST(test_what_a_step_has_no_time_for_is_told_later)
 	assert_int_equal(n, NESTED * (WRITES + 1));
 	assert_true(before >= tree_applied(world_tree(w)) - 1);
 	assert_int_equal(take_events(&late, &e, &number), 0);
+	world_free(w);
+}
+
+/* The watch is shown again, or with another mask, when its node is gone and the event of that is
+ * not made yet. */
+TEST(test_the_end_of_a_watch_that_is_shown_again_is_told)
+{
+	struct bare_world *w = world_new(1);
+	const struct op delete = op_of_delete("f");
+	struct bare_client writer, readers[2];
+	struct watch_event last;
+	uint64_t node, number;
+	struct op set;
+
+	w->s->swarm.limits.step = 1;
+	world_restart(w);
+	writer = bare_open(w, 1);
+	node = bare_file(&writer, "f");
+	set = op_of_set(node, "x");
+	for (size_t i = 0; i < 2; i++) {
+		readers[i] = bare_open(w, (uint8_t)(2 + i));
+		watch(&readers[i], node, false, 0);
+		assert_int_equal(watched_from(&readers[i]), 1);
+	}
+	world_slow_disk(w, true);
+	for (int i = 0; i < WRITES; i++)
+		bare_send_op(&writer, &set);
+	bare_send_op(&writer, &delete);
+	world_slow_disk(w, false);
+	w->s->swarm.cost_ns = 2 * MS; /* for a step: there is time between them */
+	while (tree_has_node(world_tree(w), node))
+		world_pass_ms(w, 1);
+	for (size_t i = 0; i < 2; i++)
+		watch(&readers[i], node, i == 0, 0);
+	world_pass_ms(w, 1000);
+	for (size_t i = 0; i < 2; i++) {
+		watched(&readers[i]);
+		assert_true(take_events(&readers[i], &last, &number) > WRITES);
+		assert_int_equal(number, WRITES + 1);
+		assert_int_equal(last.kind, EVENT_HANDLE_INVALID);
+	}
 	world_free(w);
 }
