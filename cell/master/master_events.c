@@ -2,7 +2,8 @@
  * and a number.
  *
  * A change is told to all who watch one node, then to all who watch the next one on its way up. A
- * step may end between two nodes: none has more watchers than there are sessions. */
+ * step may end between two nodes: none has more watchers than there are sessions. Events are sent
+ * when all of an entry's are made. */
 #include "cell/master/master_events.h"
 
 #include <stdlib.h>
@@ -78,8 +79,8 @@ number_before(const struct session_events *q)
 	return q->made - q->kept_n;
 }
 
-static void
-wait_to_send(struct master *m, struct m_session *s)
+void
+m_event_wait(struct master *m, struct m_session *s)
 {
 	struct session_events *q = &s->events;
 
@@ -121,7 +122,7 @@ give(struct master *m, struct m_session *s, struct shared_event *e)
 		e->refs++;
 		keep(&s->events, e);
 	}
-	wait_to_send(m, s);
+	m_event_wait(m, s);
 }
 
 void
@@ -442,7 +443,16 @@ m_event_make(struct master *m)
 	m->events.changes = 0;
 }
 
-/* ---- sending ---- */
+/* ---- sending ----
+ *
+ * With events goes the index up to which the session has them all, and from there another master
+ * goes on. So none is sent while only some of an entry's are made. */
+
+static bool
+is_within_entry(const struct master *m)
+{
+	return m->events.changes > 0 || m->events.nodes > 0;
+}
 
 static void
 send_events(struct master *m, struct m_session *s)
@@ -472,9 +482,12 @@ m_event_send(struct master *m)
 {
 	struct m_session *s;
 
+	if (is_within_entry(m))
+		return;
 	while (m_has_time(m) && (s = TAILQ_FIRST(&m->events.waiting)) != NULL) {
 		wait_no_more(m, s);
-		send_events(m, s);
+		if (!m_missed_is_within_entry(s))
+			send_events(m, s);
 	}
 }
 
@@ -483,7 +496,8 @@ m_event_send(struct master *m)
 void
 m_event_show_index(struct master *m, struct m_session *s)
 {
-	if (!s->events.resumed || s->watches.n == 0 || s->events.shown >= m_event_upto(m, s))
+	if (!s->events.resumed || s->watches.n == 0 || s->events.shown >= m_event_upto(m, s) ||
+	    is_within_entry(m) || m_missed_is_within_entry(s))
 		return;
 	wait_no_more(m, s);
 	send_events(m, s);
@@ -514,7 +528,7 @@ m_event_resume(struct master *m, struct m_session *s)
 	s->events.resumed = true;
 	s->events.sent = number_before(&s->events);
 	s->events.shown = 0;
-	wait_to_send(m, s);
+	m_event_wait(m, s);
 	m_missed_wait(m, s);
 }
 

@@ -120,6 +120,8 @@ void m_event_conflict(struct master *m, uint64_t node);
 void m_event_conflict_with(struct master *m, struct watcher *w);
 /* The session gets a gap. */
 void m_event_gap(struct master *m, struct m_session *s);
+/* The session waits to be sent events, if it has any that may be. */
+void m_event_wait(struct master *m, struct m_session *s);
 /* A KeepAlive of the session is answered: it is sent the index up to which it has all events, if
  * that has grown. */
 void m_event_show_index(struct master *m, struct m_session *s);
@@ -146,7 +148,7 @@ struct session_missed {
 	uint64_t upto;  /* and has those up to this index of the log, also when it is not behind, */
 	size_t changes; /* and of so many changes of the next entry that has any */
 	TAILQ_ENTRY(m_session) entry; /* while `waits` */
-	bool waits;                   /* it has room for more events */
+	bool waits;                   /* it has room for those of another entry */
 };
 
 struct missed_events {
@@ -162,6 +164,8 @@ void m_missed_begin(struct master *m, struct m_session *s, uint64_t upto);
 void m_missed_wait(struct master *m, struct m_session *s);
 /* The session's connection or record is gone. */
 void m_missed_wait_no_more(struct master *m, struct m_session *s);
+/* True if only some of an entry's events are made for the session: it is sent none. */
+bool m_missed_is_within_entry(const struct m_session *s);
 /* Makes missed events, as many as the step has time for. */
 void m_missed_run(struct master *m);
 

@@ -1,6 +1,6 @@
 #include "cell/master/internal.h"
 
-enum { ROOM = LIMIT_EVENTS / 2 }; /* with so many events the session is told no more for now */
+enum { ROOM = LIMIT_EVENTS / 2 }; /* with so many events the session is told no more entries */
 
 void
 m_missed_init(struct master *m)
@@ -22,12 +22,24 @@ m_missed_begin(struct master *m, struct m_session *s, uint64_t upto)
 	        m->applied);
 }
 
+bool
+m_missed_is_within_entry(const struct m_session *s)
+{
+	return s->missed.changes > 0;
+}
+
+static bool
+has_room(const struct m_session *s)
+{
+	return m_missed_is_within_entry(s) || s->events.kept_n < ROOM;
+}
+
 void
 m_missed_wait(struct master *m, struct m_session *s)
 {
 	struct session_missed *q = &s->missed;
 
-	if (!q->behind || q->waits || !s->events.resumed || s->events.kept_n >= ROOM)
+	if (!q->behind || q->waits || !s->events.resumed || !has_room(s))
 		return;
 	q->waits = true;
 	TAILQ_INSERT_TAIL(&m->missed.waiting, s, missed.entry);
@@ -61,7 +73,7 @@ catch_up(struct master *m, struct m_session *s)
 			q->upto = c.index - 1;
 			q->changes = 0;
 		}
-		if (!m_has_time(m) || s->events.kept_n >= ROOM) {
+		if (!m_has_time(m) || !has_room(s)) {
 			m_missed_wait(m, s);
 			return;
 		}
@@ -70,6 +82,7 @@ catch_up(struct master *m, struct m_session *s)
 	}
 	q->behind = false;
 	q->upto = m->applied;
+	q->changes = 0;
 	RB_FOREACH(w, session_watchers, &s->watches.by_node)
 		if (m_queue_find(m, w->node->node) != NULL)
 			m_event_conflict_with(m, w);
@@ -84,5 +97,6 @@ m_missed_run(struct master *m)
 		m->work += SESSION_WORK;
 		m_missed_wait_no_more(m, s);
 		catch_up(m, s);
+		m_event_wait(m, s);
 	}
 }
