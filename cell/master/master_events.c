@@ -416,18 +416,21 @@ m_event_upto(const struct master *m, const struct m_session *s)
 void
 m_event_make(struct master *m)
 {
-	const uint64_t compacted = tree_compacted(m->tree);
 	struct past_change c;
 	struct m_session *s;
 	uint64_t number;
 
-	if (m->noted < compacted) {
-		/* The history has lost changes of which nobody was told. */
-		RB_FOREACH(s, m_session_tree, &m->sessions.by_id)
-			if (s->watches.n > 0 && m_event_upto(m, s) < compacted)
+	if (m->noted < tree_compacted(m->tree)) {
+		/* Changes are lost of which nobody was told. Nor is anybody told of those that are
+		 * left: the next ones would be lost meanwhile, and each entry would be a gap. */
+		RB_FOREACH(s, m_session_tree, &m->sessions.by_id) {
+			m->work += SESSION_WORK;
+			if (s->watches.n > 0 && !s->missed.behind &&
+			    m_event_upto(m, s) < m->applied)
 				m_event_gap(m, s);
-		m->noted = compacted;
-		m->events.changes = m->events.nodes = 0;
+		}
+		m_event_begin(m);
+		return;
 	}
 	number = tree_change_number(m->tree, m->noted) + m->events.changes;
 	while (tree_change_after(m->tree, &number, &c)) {

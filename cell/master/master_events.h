@@ -105,7 +105,7 @@ struct telling {
 
 /* Initializes the queues of a new master. */
 void m_event_init(struct master *m);
-/* A mastership begins: nobody is to be told of what was applied before. */
+/* A mastership begins, or all have a gap: nobody is to be told of what was applied before. */
 void m_event_begin(struct master *m);
 /* Tells of the changes that were applied, as far as the step has time: those that watch a change's
  * node, its directory, or a tree in which it is, get an event. */
