@@ -1,3 +1,4 @@
+#include "cell/base/must.h"
 #include "cell/store/internal.h"
 
 /* Pages of the write-ahead log: a commit of one small record writes one or two. TOO_MANY of them,
@@ -39,11 +40,10 @@ failed(void *user)
 	c->failed(c->user, &c->db);
 }
 
-/* The thread that commits asks for the news by itself, between two transactions. */
 static void
 wake(void *user)
 {
-	(void)user;
+	uv_sem_post(&((struct checkpointer *)user)->news);
 }
 
 static const struct writer_thread_ops ops = {run, tidy, finish, failed, wake};
@@ -55,18 +55,23 @@ checkpointer_init(struct checkpointer *c, struct sqlite_db *log, atomic_bool *br
                   void (*on_failure)(void *user, const struct sqlite_db *db), void *user)
 {
 	*c = (struct checkpointer){.log = log, .failed = on_failure, .user = user};
+	must(uv_sem_init(&c->news, 0) == 0);
 	writer_thread_init(&c->writer, "log.db-wal", &ops, c, broken);
 }
 
+/* With `wait` only when the thread has failed. */
 static bool
-is_under_way(struct checkpointer *c)
+is_under_way(struct checkpointer *c, bool wait)
 {
 	struct writer_thread_news news;
 
-	if (!c->under_way)
-		return false;
-	writer_thread_collect(&c->writer, &news);
-	c->under_way = TAILQ_EMPTY(&news.done);
+	while (c->under_way) {
+		writer_thread_collect(&c->writer, &news);
+		c->under_way = TAILQ_EMPTY(&news.done);
+		if (!c->under_way || !wait || news.exited)
+			break;
+		uv_sem_wait(&c->news);
+	}
 	return c->under_way;
 }
 
@@ -92,7 +97,8 @@ checkpointer_tidy(struct checkpointer *c, bool scarce)
 	const int pages = c->log->wal_pages;
 	bool rest_is_short, must_be_now;
 
-	if (is_under_way(c))
+	/* The commits wait for a checkpoint that is slower than they are. */
+	if (is_under_way(c, pages >= TOO_MANY))
 		return WORK_DONE;
 	if (pages < c->moved)
 		c->moved = 0; /* SQLite has started the write-ahead log over */
@@ -119,4 +125,5 @@ checkpointer_fini(struct checkpointer *c)
 	struct job_list rest;
 
 	writer_thread_fini(&c->writer, &rest);
+	uv_sem_destroy(&c->news);
 }

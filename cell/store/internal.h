@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
+#include <uv.h>
 #include "cell/store/boot_verdict.h"
 #include "cell/store/dir_lock.h"
 #include "cell/store/log_db.h"
@@ -128,7 +129,8 @@ bool file_guard_check(const struct file_guard *w, char *why, size_t why_size);
 
 /* Moves pages of log.db's write-ahead log into the file beside the commits, in a thread and with a
  * connection of its own. Pages committed meanwhile stay behind; as soon as few do, the
- * thread that commits moves the rest, so that the write-ahead log starts over and stays short.
+ * thread that commits moves the rest, so that the write-ahead log starts over and stays short. When
+ * too many stay behind, that thread waits.
  *
  * The thread is started when it is first needed. All functions are for the thread that commits. */
 
@@ -137,6 +139,7 @@ struct checkpointer {
 	const char *path;      /* of its file */
 	struct sqlite_db db;   /* the thread's own */
 	struct writer_thread writer;
+	uv_sem_t news;  /* posted when it has done something */
 	struct job job; /* the only one: a checkpoint */
 	bool started, under_way;
 	int moved; /* pages of this write-ahead log that the checkpoint moves, or has moved */

@@ -33,6 +33,10 @@ int __real_sqlite3_busy_timeout(sqlite3 *handle, int ms);
 int __wrap_sqlite3_busy_timeout(sqlite3 *handle, int ms);
 enum work __real_sqlite_end(struct sqlite_db *db, int rc);
 enum work __wrap_sqlite_end(struct sqlite_db *db, int rc);
+enum work __real_sqlite_checkpoint(struct sqlite_db *db);
+enum work __wrap_sqlite_checkpoint(struct sqlite_db *db);
+void __real_uv_sem_wait(uv_sem_t *sem);
+void __wrap_uv_sem_wait(uv_sem_t *sem);
 
 int __real_posix_fallocate(int fd, off_t at, off_t n);
 int __wrap_posix_fallocate(int fd, off_t at, off_t n);
@@ -53,6 +57,36 @@ static uv_async_t wake;
 static atomic_bool feeds, hungry;
 static uv_sem_t fed;
 static uint64_t fed_up_to;
+
+/* When set, the next checkpoint of another thread than that of the commits lasts until one of them
+ * waits for it, or the test goes on. */
+static atomic_bool holds_checkpoint;
+static uv_sem_t checkpoint_may_go_on;
+
+enum work
+__wrap_sqlite_checkpoint(struct sqlite_db *db)
+{
+	char thread[16];
+
+	must(pthread_getname_np(pthread_self(), thread, sizeof thread) == 0);
+	if (strcmp(thread, "log.db-wal") == 0 && atomic_load(&holds_checkpoint))
+		__real_uv_sem_wait(&checkpoint_may_go_on);
+	return __real_sqlite_checkpoint(db);
+}
+
+static void
+let_checkpoint_go_on(void)
+{
+	if (atomic_exchange(&holds_checkpoint, false))
+		uv_sem_post(&checkpoint_may_go_on);
+}
+
+void
+__wrap_uv_sem_wait(uv_sem_t *sem)
+{
+	let_checkpoint_go_on();
+	__real_uv_sem_wait(sem);
+}
 
 int
 __wrap_posix_fallocate(int fd, off_t at, off_t n)
@@ -283,6 +317,29 @@ DISK_TEST(test_small_writes_in_the_reserve)
 	assert_false(f.failed);
 	assert_true(blocks_of("log.db-wal") + blocks_of("log.db") < RESERVE_SIZE);
 	fixture_close(&f);
+}
+
+/* Not even while a checkpoint takes long: the commits wait for it. */
+DISK_TEST(test_slow_checkpoint)
+{
+	enum { ALL = 2000 };
+	uint8_t bytes[200] = {0};
+	bool waited;
+
+	must(uv_sem_init(&checkpoint_may_go_on, 0) == 0);
+	on_small_disk("size=32m");
+	fixture_open_started(&f);
+	atomic_store(&holds_checkpoint, true);
+	for (uint64_t slot = 1; slot <= ALL; slot++) {
+		fixture_log(&f, slot, (struct bytes){bytes, sizeof bytes});
+		fixture_wait_persisted(&f, slot);
+	}
+	waited = !atomic_load(&holds_checkpoint);
+	let_checkpoint_go_on();
+	assert_true(waited);
+	assert_true(blocks_of("log.db-wal") < RESERVE_SIZE);
+	fixture_close(&f);
+	uv_sem_destroy(&checkpoint_may_go_on);
 }
 
 /* Nor does that of the state, though its writer is never idle. */
