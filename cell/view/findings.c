@@ -24,16 +24,26 @@ static const char *const severities[] = {
     [SEVERITY_DOWN] = "down",
 };
 
+/* What is found twice is one finding: the kernel's table of locks, read while it changes, may show
+ * one of them again. */
 static void
 add(json_t *findings, enum finding kind, const char *object, const char *what, const char *todo)
 {
 	json_t *one = json_object();
+	const json_t *found;
+	size_t i;
 
 	json_object_set_new(one, "condition", json_string(kinds[kind].name));
 	json_object_set_new(one, "severity", json_string(severities[kinds[kind].severity]));
 	json_object_set_new(one, "object", json_string(object));
 	json_object_set_new(one, "what", json_path(bytes_of(what)));
 	json_object_set_new(one, "do", json_string(todo));
+	json_array_foreach(findings, i, found) {
+		if (json_equal(found, one)) {
+			json_decref(one);
+			return;
+		}
+	}
 	json_array_append_new(findings, one);
 }
 

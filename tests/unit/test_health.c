@@ -1,5 +1,6 @@
 /* What is wrong with a cell, by what its replicas answered. */
 #include <string.h>
+#include "cell/view/findings.h"
 #include "cell/view/health.h"
 #include "tests/unit/unit.h"
 
@@ -116,4 +117,15 @@ TEST(test_versions_of_any_name)
 		strcpy(answers[i].version, i == 1 ? "1.\xff" : "1.0");
 	expect_first_problem(answers, "its replicas run programs of different versions: 1.0 of 1 "
 	                              "and 3, 1.\\xff of 2");
+}
+
+TEST(test_found_twice)
+{
+	json_t *findings = json_array();
+
+	finding_add_detail(findings, FINDING_lease, "/ls/dc1/f", "by process %d", 1);
+	finding_add_detail(findings, FINDING_lease, "/ls/dc1/f", "by process %d", 2);
+	finding_add_detail(findings, FINDING_lease, "/ls/dc1/f", "by process %d", 1);
+	assert_int_equal(json_array_size(findings), 2);
+	json_decref(findings);
 }
