@@ -183,6 +183,11 @@ handle_leave(struct mount *m, struct call *c)
 	if (h->active != c)
 		return;
 	h->active = NULL;
+	if (h->inode != NULL && h->edit == EDIT_NONE && h->refused != 0) {
+		/* A write was refused that would have lacked what was before it. */
+		h->lost = h->refused;
+		h->refused = 0;
+	}
 	handle_wake(m, h);
 }
 

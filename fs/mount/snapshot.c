@@ -214,7 +214,9 @@ fetch_heard(struct mount *m, struct call *c, const struct client_answer *a)
 		c->error = snapshot_learn(m, c, a);
 	if (c->error == 0 && h->edit != EDIT_WHOLE) {
 		snapshot_set(m, h, version_ref(c->version));
-		h->unconditional = false; /* a write is based on this version now */
+		/* A write is based on this version now, unless it is never committed: then the
+		 * truncation before it is still owed. */
+		h->unconditional &= h->refused != 0;
 	}
 	c->next(m, c);
 }
