@@ -11,7 +11,7 @@ export LC_ALL=C
 
 cd "${srcdir:-$(dirname "$0")/..}" || exit 1
 allow=tests/tidy.allow
-frames=255
+frames=254
 single=404
 
 # In a clone what git knows, in an unpacked archive what is there.
